@@ -1,0 +1,119 @@
+// Package enginetest holds what tests of engines, and of whatever drives one, share.
+package enginetest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/engine"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+)
+
+// ToyVocab is the size of the toy's vocabulary.
+const ToyVocab = 251
+
+// Toy is an executor that keeps tokens and positions where a model keeps keys and values,
+// and draws the next token from a hash of all that it finds there. A row that is missing,
+// stale or in the wrong block is an error or changes every later token.
+type Toy struct {
+	card engine.Card
+	mem  block.Memory
+
+	// BeforeStep, unless nil, is called with each batch; its error is the step's.
+	BeforeStep func(ctx context.Context, b *engine.Batch) error
+}
+
+// NewToy makes a toy with blocks of the given size.
+func NewToy(blockTokens, contextTokens int) *Toy {
+	return &Toy{card: engine.Card{
+		Model: "toy", VocabTokens: ToyVocab, ContextTokens: contextTokens,
+		Layout:   block.Layout{BlockTokens: blockTokens, Layers: 1, KVHeads: 1, HeadDim: 1, ElemBytes: 4, KeysTransposed: true},
+		KVFormat: "toy", NumericsID: "toy", Exact: true,
+	}}
+}
+
+// Card implements engine.Executor.
+func (t *Toy) Card() engine.Card { return t.card }
+
+// Bind implements engine.Executor.
+func (t *Toy) Bind(m block.Memory) error {
+	t.mem = m
+	return nil
+}
+
+// Step implements engine.Executor.
+func (t *Toy) Step(ctx context.Context, b *engine.Batch) error {
+	if t.BeforeStep != nil {
+		if err := t.BeforeStep(ctx, b); err != nil {
+			return err
+		}
+	}
+	for i := range b.Segments {
+		s := &b.Segments[i]
+		for j, token := range s.Tokens {
+			key, value := t.row(s.Blocks, s.Start+j)
+			binary.LittleEndian.PutUint32(key, token)
+			binary.LittleEndian.PutUint32(value, uint32(s.Start+j))
+		}
+		if s.Logits == nil {
+			continue
+		}
+		next, err := t.next(s.Blocks, s.Start+len(s.Tokens))
+		if err != nil {
+			return err
+		}
+		clear(s.Logits)
+		s.Logits[next] = 1
+	}
+	return nil
+}
+
+// next reads n rows back and draws from their hash.
+func (t *Toy) next(blocks []block.ID, n int) (sequence.Token, error) {
+	h := fnv.New64a()
+	for p := range n {
+		key, value := t.row(blocks, p)
+		if got := binary.LittleEndian.Uint32(value); got != uint32(p) {
+			return 0, fmt.Errorf("toy: position %d holds the row of %d", p, got)
+		}
+		h.Write(key)
+	}
+	return sequence.Token(h.Sum64() % ToyVocab), nil
+}
+
+func (t *Toy) row(blocks []block.ID, position int) (key, value []byte) {
+	size := t.card.Layout.BlockTokens
+	base := int(blocks[position/size])*t.card.Layout.BlockBytes() + position%size*4
+	return t.mem.Bytes()[base:][:4], t.mem.Bytes()[base+size*4:][:4]
+}
+
+// ToyAnswer is what a toy generates after a prompt, without any blocks: up to max tokens,
+// ending with the first of stops.
+func ToyAnswer(prompt []sequence.Token, max int, stops ...sequence.Token) []sequence.Token {
+	h := fnv.New64a()
+	var buf [4]byte
+	feed := func(t sequence.Token) {
+		binary.LittleEndian.PutUint32(buf[:], t)
+		h.Write(buf[:])
+	}
+	for _, t := range prompt {
+		feed(t)
+	}
+	var out []sequence.Token
+	for len(out) < max {
+		next := sequence.Token(h.Sum64() % ToyVocab)
+		out = append(out, next)
+		for _, s := range stops {
+			if next == s {
+				return out
+			}
+		}
+		feed(next)
+	}
+	return out
+}
+
+var _ engine.Executor = (*Toy)(nil)

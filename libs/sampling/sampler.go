@@ -1,0 +1,198 @@
+package sampling
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+)
+
+const (
+	// The most likely token has the weight 2^oneBits, the others e^x of it, rounded. Below
+	// one half a token has the weight 0 and is never drawn: its probability is under
+	// 3e-14.
+	oneBits = 44
+	// lowest is where the weight is 0: −45 · ln 2, rounded down.
+	lowest = -31.2
+
+	// maxVocab keeps the sum of the weights within 64 bits.
+	maxVocab = 1<<(64-oneBits) - 1
+
+	// buckets divide the range from lowest to 0 for top_k and top_p, so that only the
+	// bucket with the border in it must be sorted.
+	buckets    = 1024
+	bucketsPer = buckets / -lowest // per unit of x
+	nowhere    = buckets           // the bucket of the tokens without weight
+
+	// topPBits is the precision to which top_p is taken.
+	topPBits = 32
+)
+
+// Sampler is the scratch memory of draws: make one per goroutine and reuse it. The
+// zero value is ready; it grows to 10 bytes per token of the vocabulary.
+type Sampler struct {
+	weight []uint64
+	bucket []uint16
+	sum    [buckets]uint64 // of the weights in a bucket
+	count  [buckets]int
+	last   int // the last bucket of which tokens are kept
+	border []sequence.Token
+}
+
+// Draw returns the next token of a sequence, given its logits by token id: choice is
+// the index of the sequence in its request, position the number of tokens before the
+// one to draw.
+//
+// Temperature 0 gives the highest logit, the lowest id among equals. Otherwise the
+// logits are divided by the temperature; the TopK first are kept, in order of falling
+// logit and rising id; of these the fewest whose probabilities, among them, sum to
+// TopP; and one is drawn by its probability. A logit may be −Inf. An error names the
+// parameter, or the token whose logit cannot be.
+func (s *Sampler) Draw(logits []float32, p sequence.Sampling, choice, position int) (sequence.Token, error) {
+	if err := Validate(p); err != nil {
+		return 0, fmt.Errorf("draw a token: %w", err)
+	}
+	top, err := highest(logits)
+	if err != nil {
+		return 0, fmt.Errorf("draw the token at position %d: %w", position, err)
+	}
+	if p.Temperature == 0 || p.TopK == 1 {
+		return top, nil
+	}
+	total := s.weigh(logits, logits[top], float64(p.Temperature))
+	if p.TopK > 0 && p.TopK < len(logits) {
+		total = s.keepCount(logits, p.TopK)
+	}
+	if p.TopP > 0 && p.TopP < 1 {
+		total = s.keepMass(logits, portion(total, p.TopP))
+	}
+	// The high half of the product maps 64 random bits onto [0, total).
+	at, _ := bits.Mul64(random(p.Seed, choice, position), total)
+	return s.pick(at), nil
+}
+
+// highest is the first token with the highest logit.
+func highest(logits []float32) (sequence.Token, error) {
+	if len(logits) == 0 || len(logits) > maxVocab {
+		return 0, fmt.Errorf("%d logits, want 1 to %d", len(logits), maxVocab)
+	}
+	top, most := 0, float32(math.Inf(-1))
+	for i, l := range logits {
+		if l > most {
+			top, most = i, l
+		} else if l != l {
+			return 0, fmt.Errorf("the logit of token %d is NaN", i)
+		}
+	}
+	if math.IsInf(float64(most), 0) {
+		return 0, fmt.Errorf("the highest logit, of token %d, is %v, want a finite one", top, most)
+	}
+	return sequence.Token(top), nil
+}
+
+// weigh fills in the weights and the buckets and returns the sum of the weights.
+func (s *Sampler) weigh(logits []float32, most float32, temperature float64) uint64 {
+	n := len(logits)
+	s.weight = slices.Grow(s.weight[:0], n)[:n]
+	s.bucket = slices.Grow(s.bucket[:0], n)[:n]
+	s.sum, s.count = [buckets]uint64{}, [buckets]int{}
+	s.last = buckets - 1
+	total, high, inverse := uint64(0), float64(most), 1/temperature
+	for i, l := range logits {
+		x := (float64(l) - high) * inverse
+		if x < lowest {
+			s.weight[i], s.bucket[i] = 0, nowhere
+			continue
+		}
+		w := weight(x)
+		b := min(uint16(int32(x*-bucketsPer)), buckets-1)
+		s.weight[i], s.bucket[i] = w, b
+		s.sum[b] += w
+		s.count[b]++
+		total += w
+	}
+	return total
+}
+
+// portion is the least weight that is the top-p part of the total.
+func portion(total uint64, topP float32) uint64 {
+	hi, lo := bits.Mul64(total, uint64(float64(topP)*(1<<topPBits)))
+	need := hi<<(64-topPBits) | lo>>topPBits
+	if lo<<(64-topPBits) != 0 {
+		need++
+	}
+	return max(need, 1)
+}
+
+// keepCount keeps the first n tokens and returns the sum of their weights.
+func (s *Sampler) keepCount(logits []float32, n int) uint64 {
+	kept, total := 0, uint64(0)
+	for b := range buckets {
+		if kept+s.count[b] > n {
+			s.last = b
+			return total + s.trim(logits, func(sequence.Token) bool { kept++; return kept <= n })
+		}
+		kept += s.count[b]
+		total += s.sum[b]
+	}
+	return total // fewer than n have a weight
+}
+
+// keepMass keeps the fewest first tokens whose weights sum to need, and returns
+// the sum.
+func (s *Sampler) keepMass(logits []float32, need uint64) uint64 {
+	total := uint64(0)
+	for b := range s.last + 1 {
+		if total+s.sum[b] >= need {
+			s.last = b
+			sum := total
+			return total + s.trim(logits, func(t sequence.Token) bool {
+				short := sum < need
+				sum += s.weight[t]
+				return short
+			})
+		}
+		total += s.sum[b]
+	}
+	return total
+}
+
+// trim keeps those tokens of the last bucket, asked for in order, that keep accepts,
+// takes the weight of the others and returns the sum that remains in the bucket.
+func (s *Sampler) trim(logits []float32, keep func(sequence.Token) bool) uint64 {
+	s.border = s.border[:0]
+	for i, b := range s.bucket {
+		if int(b) == s.last && s.weight[i] > 0 {
+			s.border = append(s.border, sequence.Token(i))
+		}
+	}
+	slices.SortStableFunc(s.border, func(a, b sequence.Token) int { return cmp.Compare(logits[b], logits[a]) })
+	sum := uint64(0)
+	for _, t := range s.border {
+		if keep(t) {
+			sum += s.weight[t]
+		} else {
+			s.weight[t] = 0
+		}
+	}
+	s.sum[s.last] = sum
+	return sum
+}
+
+// pick is the kept token at which the running sum of the weights, by rising id,
+// first exceeds at.
+func (s *Sampler) pick(at uint64) sequence.Token {
+	sum, last := uint64(0), uint16(s.last)
+	for i, w := range s.weight {
+		if s.bucket[i] > last {
+			continue
+		}
+		if sum += w; sum > at {
+			return sequence.Token(i)
+		}
+	}
+	panic("sampling: the weights sum to less than their sum")
+}
