@@ -1,0 +1,175 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/switchyard-llm/switchyard/libs/engine"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+)
+
+// step makes one step; false means that there was nothing to compute.
+func (s *Scheduler) step(ctx context.Context) bool {
+	s.join()
+	batch, members := s.form()
+	if len(members) == 0 {
+		return false
+	}
+	begin := time.Now()
+	err := s.exec.Step(ctx, batch)
+	busy := time.Since(begin)
+	if err != nil {
+		s.stepFailed(ctx, members, err)
+		return true
+	}
+	s.account(members, batch, busy)
+	for i, q := range members {
+		s.deliver(q, &batch.Segments[i])
+	}
+	s.compact()
+	return true
+}
+
+// join takes in what was started and drops what was cancelled.
+func (s *Scheduler) join() {
+	s.mu.Lock()
+	s.running = append(s.running, s.joining...)
+	clear(s.joining)
+	s.joining = s.joining[:0]
+	var dropped []*Sequence
+	for _, q := range s.running {
+		if q.cancelled && q.state == started {
+			dropped = append(dropped, q)
+		}
+	}
+	s.mu.Unlock()
+	for _, q := range dropped {
+		if s.leave(q) {
+			q.sink.End(sequence.FinishCancelled, nil)
+		}
+	}
+	if len(dropped) > 0 {
+		s.compact()
+	}
+}
+
+// form picks what the next step computes: first one token of every decoding sequence,
+// so that prompts never hold them up longer than one step, then prompts, oldest first.
+func (s *Scheduler) form() (*engine.Batch, []*Sequence) {
+	batch, members := &engine.Batch{}, make([]*Sequence, 0, len(s.running))
+	budget := s.cfg.StepTokens
+	for _, decoding := range []bool{true, false} {
+		for _, q := range s.running {
+			missing := len(q.tokens) - q.table.Len()
+			if (missing == 1) != decoding || budget == 0 {
+				continue
+			}
+			n := min(missing, budget)
+			segment, err := s.segment(q, n)
+			if err != nil {
+				s.end(q, err)
+				continue
+			}
+			if n == missing {
+				segment.Logits = s.logitsRow(len(members))
+			}
+			budget -= n
+			batch.Segments = append(batch.Segments, segment)
+			members = append(members, q)
+		}
+	}
+	return batch, members
+}
+
+func (s *Scheduler) segment(q *Sequence, n int) (engine.Segment, error) {
+	from := q.table.Len()
+	if err := q.table.Extend(from + n); err != nil {
+		return engine.Segment{}, fmt.Errorf("open blocks up to position %d of %s: %w", from+n, q.spec.RequestID, err)
+	}
+	return engine.Segment{Tokens: q.tokens[from : from+n], Start: from, Blocks: q.table.Blocks()}, nil
+}
+
+// logitsRow is the i-th of the rows that are kept from step to step.
+func (s *Scheduler) logitsRow(i int) []float32 {
+	for len(s.logits) <= i {
+		s.logits = append(s.logits, nil)
+	}
+	if s.logits[i] == nil {
+		s.logits[i] = make([]float32, s.card.VocabTokens)
+	}
+	return s.logits[i]
+}
+
+// deliver books the rows of a segment and, at the end of what is known, draws the next token.
+func (s *Scheduler) deliver(q *Sequence, segment *engine.Segment) {
+	if err := q.table.Advance(segment.Tokens); err != nil {
+		s.end(q, fmt.Errorf("advance %s: %w", q.spec.RequestID, err))
+		return
+	}
+	if segment.Logits == nil {
+		return
+	}
+	token, err := s.sampler.Draw(segment.Logits, q.spec.Sampling, q.spec.Choice, len(q.tokens))
+	if err != nil {
+		s.end(q, fmt.Errorf("draw token %d of %s: %w", len(q.tokens), q.spec.RequestID, err))
+		return
+	}
+	q.tokens = append(q.tokens, token)
+	q.sink.Token(token)
+	reason := q.finished(token, s.card.ContextTokens)
+	if (reason != sequence.Unfinished || q.opt.PromptOnly) && s.leave(q) {
+		q.sink.End(reason, nil)
+	}
+}
+
+// stepFailed ends every sequence of the batch: none of its results may be used.
+func (s *Scheduler) stepFailed(ctx context.Context, members []*Sequence, err error) {
+	if ctx.Err() == nil {
+		s.log.Error("step failed", "error", err, "sequences", len(members))
+	}
+	for _, q := range members {
+		s.end(q, fmt.Errorf("compute %s: %w", q.spec.RequestID, err))
+	}
+	s.compact()
+}
+
+// end ends a sequence with an error.
+func (s *Scheduler) end(q *Sequence, err error) {
+	if s.leave(q) {
+		q.sink.End(sequence.FinishError, err)
+	}
+}
+
+// leave takes a sequence out; false if it had left already. Exactly one caller is
+// answered true: it calls the sink's End.
+func (s *Scheduler) leave(q *Sequence) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.state == ended {
+		return false
+	}
+	q.state = ended
+	s.active -= q.counted
+	s.missing -= q.missing
+	if !q.opt.PromptOnly {
+		q.table.Release()
+		s.admitted--
+		s.admit(time.Now())
+	}
+	return true
+}
+
+// compact forgets the sequences that have left.
+func (s *Scheduler) compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.running[:0]
+	for _, q := range s.running {
+		if q.state == started {
+			kept = append(kept, q)
+		}
+	}
+	clear(s.running[len(kept):])
+	s.running = kept
+}
