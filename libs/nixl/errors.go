@@ -1,0 +1,71 @@
+package nixl
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinels on which callers branch.
+var (
+	// ErrClosed: this agent has ended.
+	ErrClosed = errors.New("the agent is closed")
+	// ErrUnknownPeer: no connection with that name and incarnation, or none any more.
+	ErrUnknownPeer = errors.New("unknown peer")
+	// ErrGone: the connection with the peer ended meanwhile; later calls meet ErrUnknownPeer.
+	ErrGone = errors.New("the peer is gone")
+	// ErrMismatch: KV format or layout differ. The error also is a *MismatchError.
+	ErrMismatch = errors.New("the peers' KV blocks differ")
+	// ErrDescriptor: a copy lies outside its region, has unequal lengths or overlaps another.
+	// Nothing was moved.
+	ErrDescriptor = errors.New("bad descriptor")
+	// ErrTooLarge: a note exceeds MaxNoteBytes.
+	ErrTooLarge = errors.New("note too large")
+	// ErrUnreachable: this transport does not lead to the peer.
+	ErrUnreachable = errors.New("the peer cannot be reached")
+	// ErrUnavailable: this transport does not exist on this system.
+	ErrUnavailable = errors.New("transport unavailable")
+	// ErrFenced: the target has fenced this agent off for good.
+	ErrFenced = errors.New("fenced off by the peer")
+	// ErrStillAlive: Fence has no proof; the peer may still write.
+	ErrStillAlive = errors.New("the peer may still write")
+	// ErrAborted: a transfer ended early and is quiet. The error also is an *AbortedError.
+	ErrAborted = errors.New("transfer aborted")
+	// ErrUnsettled: a transfer goes on. The error also is an *UnsettledError.
+	ErrUnsettled = errors.New("transfer unsettled")
+	// ErrCancelled: why a transfer was aborted on which Cancel was called.
+	ErrCancelled = errors.New("cancelled")
+)
+
+// AbortedError says that a transfer ended before all its bytes had moved and that
+// its last copy call has returned: it will write nothing more.
+type AbortedError struct{ Cause error }
+
+func (e *AbortedError) Error() string { return ErrAborted.Error() + ": " + e.Cause.Error() }
+
+// Is makes the error match ErrAborted.
+func (e *AbortedError) Is(target error) bool { return target == ErrAborted }
+
+// Unwrap is the cause, such as ErrGone.
+func (e *AbortedError) Unwrap() error { return e.Cause }
+
+// UnsettledError says that a Wait ended while its transfer went on: it may still
+// write, so no memory that it uses may be given away.
+type UnsettledError struct{ Cause error }
+
+func (e *UnsettledError) Error() string { return ErrUnsettled.Error() + ": " + e.Cause.Error() }
+
+// Is makes the error match ErrUnsettled.
+func (e *UnsettledError) Is(target error) bool { return target == ErrUnsettled }
+
+// Unwrap is the error of the Wait's context.
+func (e *UnsettledError) Unwrap() error { return e.Cause }
+
+// MismatchError names what two peers would have to agree on and do not.
+type MismatchError struct{ Field, Local, Remote string }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%s: %s is %s here, %s at the peer", ErrMismatch, e.Field, e.Local, e.Remote)
+}
+
+// Is makes the error match ErrMismatch.
+func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }

@@ -1,0 +1,189 @@
+package inproc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/inbox"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/lifecycle"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mover"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+)
+
+type agent struct {
+	config  nixl.Config
+	network *Network
+	life    *lifecycle.Life
+	regions region.Table
+	mover   *mover.Mover
+	inbox   *inbox.Inbox
+	ledger  ledger.Ledger
+
+	links  links                // guarded by network.mu
+	fenced map[nixl.PeerID]bool // guarded by network.mu; a few bytes for each fence ever
+}
+
+var _ nixl.Agent = (*agent)(nil)
+
+// NewAgent adds an agent to the network. It can be found at once; it copies while
+// its Run runs.
+func (n *Network) NewAgent(c nixl.Config) (nixl.Agent, error) {
+	c, err := c.Complete()
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{config: c, network: n, inbox: inbox.New(c.Notes), fenced: make(map[nixl.PeerID]bool)}
+	a.links = links{out: make(map[nixl.PeerID]*link), in: make(map[nixl.PeerID]*link)}
+	a.mover = mover.New(c, &a.ledger)
+	a.life = lifecycle.New(a.cleanUp)
+	return a, n.join(a)
+}
+
+func (a *agent) ID() nixl.PeerID { return a.config.ID() }
+
+func (a *agent) Stats() nixl.Stats { return a.ledger.Stats() }
+
+func (a *agent) Register(layout block.Layout, blocks int) (nixl.Region, error) {
+	if err := a.life.Err(); err != nil {
+		return nil, err
+	}
+	r, err := a.regions.Add(layout, blocks, region.Anonymous)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (a *agent) Metadata() ([]byte, error) { return a.metadata().Encode() }
+
+func (a *agent) metadata() nixl.Metadata {
+	return nixl.Metadata{
+		Transport: transport, Peer: a.ID(), KVFormat: a.config.KVFormat,
+		Regions: region.Infos(a.regions.Seal()),
+	}
+}
+
+func (a *agent) AddPeer(ctx context.Context, metadata []byte) (nixl.PeerID, error) {
+	m, err := nixl.ParseMetadata(metadata)
+	if err != nil {
+		return nixl.PeerID{}, err
+	}
+	if err = a.life.Started(ctx); err == nil {
+		err = a.metadata().Compatible(m)
+	}
+	if err == nil {
+		err = a.network.connect(a, m.Peer)
+	}
+	if err != nil {
+		return nixl.PeerID{}, fmt.Errorf("add peer %s: %w", m.Peer, err)
+	}
+	a.config.Logger.DebugContext(ctx, "nixl peer added", "transport", transport, "peer", m.Peer.String())
+	return m.Peer, nil
+}
+
+func (a *agent) RemovePeer(peer nixl.PeerID) error {
+	a.network.mu.Lock()
+	l := a.links.out[peer]
+	a.network.mu.Unlock()
+	if l != nil {
+		a.network.cut(l, fmt.Errorf("%w: we removed it", nixl.ErrGone))
+	}
+	return nil
+}
+
+func (a *agent) Post(ctx context.Context, r nixl.Request) (nixl.Transfer, error) {
+	if err := a.life.Err(); err != nil {
+		return nil, err
+	}
+	a.network.mu.Lock()
+	l := a.links.out[r.Peer]
+	a.network.mu.Unlock()
+	if l == nil {
+		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, nixl.ErrUnknownPeer)
+	}
+	local, remote, err := region.Pair(a.regions.Seal(), l.to.regions.Seal(), r)
+	if err == nil {
+		err = l.gate.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, err)
+	}
+	return a.mover.Post(ctx, r, local, remote, l.gate)
+}
+
+func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {
+	if len(payload) > nixl.MaxNoteBytes {
+		return fmt.Errorf("notify %s: %d bytes, want at most %d: %w", peer, len(payload), nixl.MaxNoteBytes, nixl.ErrTooLarge)
+	}
+	if err := a.life.Err(); err != nil {
+		return err
+	}
+	a.network.mu.Lock()
+	target := a.links.any(peer)
+	a.network.mu.Unlock()
+	if target == nil {
+		return fmt.Errorf("notify %s: %w", peer, nixl.ErrUnknownPeer)
+	}
+	err := target.inbox.PutNote(ctx, nixl.Event{Peer: a.ID(), Payload: bytes.Clone(payload)})
+	if errors.Is(err, nixl.ErrClosed) {
+		err = nixl.ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("notify %s: %w", peer, err)
+	}
+	a.ledger.Add(peer, nixl.Counters{NotesSent: 1})
+	return nil
+}
+
+func (a *agent) Receive(ctx context.Context) (nixl.Event, error) {
+	e, err := a.inbox.Receive(ctx)
+	if err == nil && !e.Gone {
+		a.ledger.Add(e.Peer, nixl.Counters{NotesReceived: 1})
+	}
+	return e, err
+}
+
+// Fence shuts the gate of the peer's copies and waits for those in progress, which
+// ask the gate at each step. The gate stays shut even when ctx ends first.
+func (a *agent) Fence(ctx context.Context, peer nixl.PeerID) error {
+	a.network.mu.Lock()
+	a.fenced[peer] = true
+	l := a.links.in[peer]
+	a.network.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	idle := l.gate.Shut(nixl.ErrFenced)
+	select {
+	case <-idle:
+		return nil
+	default:
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("fence %s: %w: a copy is in progress (%w)", peer, nixl.ErrStillAlive, ctx.Err())
+	}
+}
+
+func (a *agent) Run(ctx context.Context) error {
+	return a.life.Run(ctx, func(ctx context.Context) error {
+		a.mover.Run(ctx)
+		return nil
+	})
+}
+
+func (a *agent) Close() error { return a.life.Close() }
+
+func (a *agent) cleanUp() error {
+	a.mover.End()
+	a.network.leave(a)
+	a.inbox.Close()
+	return nil
+}

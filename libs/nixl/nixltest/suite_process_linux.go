@@ -1,0 +1,170 @@
+package nixltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+)
+
+// RunProcesses runs the suite with peers in processes of their own, and what only a
+// process can do: be killed and be frozen.
+func RunProcesses(t *testing.T, tr Transport) {
+	runShared(t, tr, func(t *testing.T, name, incarnation, folder string) *peer {
+		return &startChild(t, name, incarnation, folder).peer
+	})
+	for name, test := range map[string]func(*testing.T, Transport){
+		"a killed writer is proven quiet":     testKilledWriter,
+		"a frozen writer is no proof":         testFrozenWriter,
+		"a killed target ends its transfers":  testKilledTarget,
+		"a frozen target does not block":      testFrozenTarget,
+		"a killed peer restarts at its place": testKilledRestart,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, tr) })
+	}
+}
+
+// flooded is a target into which a process writes all the time.
+func flooded(t *testing.T, tr Transport) (*host, *child) {
+	folder := Folder(t)
+	target := tr.start(t, "decode", "1", folder)
+	writer := startChild(t, "prefill", "1", folder)
+	id := writer.add(target)
+	writer.must(Command{Do: "flood", Request: nixl.Request{Peer: id, Copies: firstBlocks(blocks)}})
+	for writer.must(Command{Do: "stats"}).Stats.Transfers < 3 {
+		writer.notify(id, "still writing")
+		target.receive(t)
+	}
+	return target, writer
+}
+
+func (c *child) signal(s syscall.Signal) {
+	c.t.Helper()
+	if err := c.process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// freeze stops the process and waits until it has stopped.
+func (c *child) freeze() {
+	c.t.Helper()
+	c.signal(syscall.SIGSTOP)
+	if err := unix.Waitid(unix.P_PID, c.process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		c.t.Fatalf("wait for the freeze: %v", err)
+	}
+}
+
+func testKilledWriter(t *testing.T, tr Transport) {
+	target, writer := flooded(t, tr)
+	if err := target.agent.Fence(ended(), writer.id); !errors.Is(err, nixl.ErrStillAlive) {
+		t.Fatalf("fence of a living writer: %v", err)
+	}
+	writer.signal(syscall.SIGKILL)
+	if err := target.agent.Fence(lasting(t, patience), writer.id); err != nil {
+		t.Fatalf("fence of a killed writer: %v", err)
+	}
+	before := bytes.Clone(target.region.Bytes())
+	target.wantGone(t, writer.id)
+	if err := writer.wait(); err == nil {
+		t.Fatal("the killed writer ended well")
+	}
+	if !bytes.Equal(before, target.region.Bytes()) {
+		t.Fatal("bytes changed after the proof")
+	}
+}
+
+func testFrozenWriter(t *testing.T, tr Transport) {
+	target, writer := flooded(t, tr)
+	writer.freeze()
+	within(t, target.agent.Fence(ended(), writer.id), nixl.ErrStillAlive)
+	within(t, target.agent.Fence(lasting(t, 100*time.Millisecond), writer.id), nixl.ErrStillAlive)
+	// Notes to it fill its socket and the queue, and then end at their deadline.
+	var err error
+	for ctx := lasting(t, 300*time.Millisecond); err == nil; {
+		err = target.agent.Notify(ctx, writer.id, make([]byte, nixl.MaxNoteBytes))
+	}
+	within(t, err, context.DeadlineExceeded)
+	writer.signal(syscall.SIGCONT)
+	writer.must(Command{Do: "receive"}) // it goes on
+	writer.freeze()
+	writer.signal(syscall.SIGKILL) // ends a frozen process, too
+	if err := target.agent.Fence(lasting(t, patience), writer.id); err != nil {
+		t.Fatalf("fence of a killed writer: %v", err)
+	}
+	target.wantGone(t, writer.id)
+}
+
+func testKilledTarget(t *testing.T, tr Transport) {
+	folder := Folder(t)
+	writer := tr.start(t, "prefill", "1", folder)
+	target := startChild(t, "decode", "1", folder)
+	id, err := writer.agent.AddPeer(lasting(t, patience), target.metadata())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := nixl.Request{Peer: id, Copies: firstBlocks(blocks)}
+	if err := writer.post(lasting(t, patience), r); err != nil {
+		t.Fatal(err)
+	}
+	target.signal(syscall.SIGKILL)
+	for err == nil {
+		err = writer.post(lasting(t, patience), r)
+	}
+	if !errors.Is(err, nixl.ErrGone) && !errors.Is(err, nixl.ErrUnknownPeer) || errors.Is(err, nixl.ErrUnsettled) {
+		t.Fatalf("write to a killed target: %v", err)
+	}
+	writer.wantGone(t, id)
+}
+
+func testFrozenTarget(t *testing.T, tr Transport) {
+	folder := Folder(t)
+	writer := tr.start(t, "prefill", "1", folder)
+	target := startChild(t, "decode", "1", folder)
+	metadata := target.metadata()
+	target.freeze()
+	_, err := writer.agent.AddPeer(lasting(t, 200*time.Millisecond), metadata)
+	within(t, err, nixl.ErrUnreachable)
+	target.signal(syscall.SIGCONT)
+	id, err := writer.agent.AddPeer(lasting(t, patience), metadata)
+	if err != nil {
+		t.Fatalf("after it went on: %v", err)
+	}
+	target.freeze()
+	if err := writer.post(lasting(t, patience), nixl.Request{Peer: id, Copies: firstBlocks(8)}); err != nil {
+		t.Fatalf("a one-sided write needs no peer that runs: %v", err)
+	}
+}
+
+func testKilledRestart(t *testing.T, tr Transport) {
+	folder := Folder(t)
+	writer := tr.start(t, "prefill", "1", folder)
+	target := startChild(t, "decode", "1", folder)
+	if _, err := writer.agent.AddPeer(lasting(t, patience), target.metadata()); err != nil {
+		t.Fatal(err)
+	}
+	stale := target.metadata()
+	target.signal(syscall.SIGKILL)
+	writer.wantGone(t, target.id)
+	_, err := writer.agent.AddPeer(lasting(t, patience), stale)
+	within(t, err, nixl.ErrUnreachable)
+	again := startChild(t, "decode", "2", folder)
+	_, err = writer.agent.AddPeer(lasting(t, patience), stale)
+	within(t, err, nixl.ErrUnknownPeer)
+	id, err := writer.agent.AddPeer(lasting(t, patience), again.metadata())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(writer.region.Bytes()[:Layout.BlockBytes()], 5)
+	if err := writer.post(lasting(t, patience), nixl.Request{Peer: id, Copies: firstBlocks(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.must(Command{Do: "bytes", Bytes: Layout.BlockBytes()}).Data; !bytes.Equal(got, filled(len(got), 5)) {
+		t.Fatal("the write did not reach the restarted peer")
+	}
+}
