@@ -1,0 +1,46 @@
+package prefillqueue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// connectTimeout bounds the wait for NATS at start.
+const connectTimeout = 5 * time.Second
+
+// Connect connects to NATS, at nats://host:port, under a name that its monitoring shows.
+// An unreachable server is an error at once or within 5 s or ctx; a connection lost later
+// is sought again for ever, at most a second apart. Nothing is buffered meanwhile: calls
+// fail at once. The caller closes the connection.
+func Connect(ctx context.Context, url, name string, log *slog.Logger) (*nats.Conn, error) {
+	timeout := connectTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline))
+	}
+	nc, err := nats.Connect(url,
+		nats.Name(name),
+		nats.Timeout(timeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(100*time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		nats.ReconnectBufSize(-1),
+		// A frozen server is taken for gone after three pings.
+		nats.PingInterval(2*time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("nats connection lost", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats connected again", "url", nc.ConnectedUrlRedacted()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("nats reports", "error", err) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connect to nats at %s: %w", url, err)
+	}
+	return nc, nil
+}
