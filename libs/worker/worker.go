@@ -1,0 +1,149 @@
+// Package worker is what both worker services are made of: an engine, its block pool in
+// memory that peers can reach, the scheduler over both, and what it tells the world of them.
+//
+// It does not decide where a prompt is computed and speaks no gRPC.
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync/atomic"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/engine"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/prefix"
+	"github.com/switchyard-llm/switchyard/libs/run"
+	"github.com/switchyard-llm/switchyard/libs/scheduler"
+)
+
+// Config sizes a worker.
+type Config struct {
+	PoolTokens    int  `yaml:"tokens" help:"size of the KV pool, in tokens; memory is touched as it is used"`
+	StepTokens    int  `yaml:"step_tokens" help:"most tokens that one step computes, prompts and outputs together"`
+	RunningMax    int  `yaml:"running_max" help:"most sequences that hold blocks at once"`
+	WaitingMax    int  `yaml:"waiting_max" help:"most sequences that wait for blocks; further ones are refused"`
+	QuarantineMax int  `yaml:"quarantine_max" help:"blocks in quarantine per writer beyond which it is fenced whole; 0 is a quarter of the pool"`
+	Poison        bool `yaml:"poison" help:"fill reserved blocks with NaN before a remote write, so that a missing byte shows"`
+}
+
+// DefaultConfig suits the small embedded model.
+func DefaultConfig() Config {
+	d := scheduler.DefaultConfig()
+	return Config{PoolTokens: 8192, StepTokens: d.StepTokens, RunningMax: d.Running, WaitingMax: d.Waiting}
+}
+
+// Validate names the first field that cannot be.
+func (c Config) Validate() error {
+	if c.PoolTokens < 1 {
+		return fmt.Errorf("pool.tokens is %d, want at least 1", c.PoolTokens)
+	}
+	if c.QuarantineMax < 0 {
+		return fmt.Errorf("quarantine_max is %d, want at least 0", c.QuarantineMax)
+	}
+	return c.scheduler().Validate()
+}
+
+func (c Config) scheduler() scheduler.Config {
+	return scheduler.Config{StepTokens: c.StepTokens, Running: c.RunningMax, Waiting: c.WaitingMax}
+}
+
+// Deps are what a worker is built from. It owns the agent from New on.
+type Deps struct {
+	Executor engine.Executor
+	Agent    nixl.Agent
+	Logger   *slog.Logger
+}
+
+// Worker is an engine with its pool, its memory and its agent.
+type Worker struct {
+	cfg    Config
+	id     nixl.PeerID
+	card   engine.Card
+	region nixl.Region
+
+	Agent     nixl.Agent
+	Pool      *block.Pool
+	Scheduler *scheduler.Scheduler
+
+	poisoned atomic.Uint64 // blocks
+}
+
+// New registers the pool's memory with the agent and binds the executor to it.
+func New(cfg Config, deps Deps) (*Worker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	card := deps.Executor.Card()
+	blocks := cfg.PoolTokens / card.Layout.BlockTokens
+	pool, err := block.NewPool(block.Config{
+		Blocks: blocks, BlockTokens: card.Layout.BlockTokens, Chain: prefix.Next,
+		QuarantineCap: cfg.QuarantineMax,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("worker: pool.tokens is %d: %w", cfg.PoolTokens, err)
+	}
+	region, err := deps.Agent.Register(card.Layout, blocks)
+	if err != nil {
+		return nil, fmt.Errorf("worker: register %d blocks of %d bytes: %w", blocks, card.Layout.BlockBytes(), err)
+	}
+	w := &Worker{cfg: cfg, id: deps.Agent.ID(), card: card, region: region, Agent: deps.Agent, Pool: pool}
+	if err := deps.Executor.Bind(region); err != nil {
+		return nil, errors.Join(fmt.Errorf("worker: bind the engine to its memory: %w", err), region.Close())
+	}
+	if w.Scheduler, err = scheduler.New(cfg.scheduler(), deps.Executor, pool, deps.Logger); err != nil {
+		return nil, errors.Join(err, region.Close())
+	}
+	return w, nil
+}
+
+// ID names the worker and this life of it.
+func (w *Worker) ID() nixl.PeerID { return w.id }
+
+// Card is the engine's.
+func (w *Worker) Card() engine.Card { return w.card }
+
+// Layout is how a block lies in the worker's memory.
+func (w *Worker) Layout() block.Layout { return w.card.Layout }
+
+// Run runs the scheduler and the agent until ctx ends.
+func (w *Worker) Run(ctx context.Context) error {
+	g, ctx := run.NewGroup(ctx)
+	g.Go("scheduler", w.Scheduler.Run)
+	g.Go("transfer agent", w.Agent.Run)
+	return g.Wait()
+}
+
+// Options are how a sequence shares blocks: only with its own model and cache salt.
+func (w *Worker) Options(salt string) scheduler.Options {
+	return scheduler.Options{
+		Namespace: prefix.Namespace(w.card.Model, "", salt),
+		Root:      prefix.Root(w.card.Model, "", salt),
+	}
+}
+
+// Poison fills blocks with NaN where the worker is configured to, so that a read of a
+// byte that was never written shows in the result.
+func (w *Worker) Poison(refs []block.Ref) {
+	if !w.cfg.Poison {
+		return
+	}
+	size := w.card.Layout.BlockBytes()
+	for _, r := range refs {
+		fillNaN(w.region.Bytes()[int(r.ID)*size:][:size])
+	}
+	w.poisoned.Add(uint64(len(refs)))
+}
+
+func fillNaN(b []byte) {
+	for i := 0; i+4 <= len(b); i += 4 {
+		binary.LittleEndian.PutUint32(b[i:], math.Float32bits(float32(math.NaN())))
+	}
+}
+
+// Close gives the memory back. Run must have ended.
+func (w *Worker) Close() error { return errors.Join(w.Agent.Close(), w.region.Close()) }
