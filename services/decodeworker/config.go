@@ -1,0 +1,130 @@
+package decodeworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/resolver"
+
+	"github.com/switchyard-llm/switchyard/libs/discovery"
+	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/run"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	plannerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/planner/v1"
+	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/handoff"
+)
+
+// Config is the service's configuration.
+type Config struct {
+	worker.ProcessConfig `yaml:",inline"`
+
+	HandOff handoff.Config `yaml:"hand_off"`
+}
+
+// DefaultConfig runs on one host with the usual ports of etcd and NATS.
+func DefaultConfig() Config {
+	c := Config{ProcessConfig: worker.DefaultProcessConfig(), HandOff: handoff.DefaultConfig()}
+	c.Listen = "127.0.0.1:7003"
+	return c
+}
+
+// Validate names the first field that cannot be.
+func (c Config) Validate() error {
+	if err := c.HandOff.Validate(); err != nil {
+		return fmt.Errorf("hand_off: %w", err)
+	}
+	return c.ProcessConfig.Validate()
+}
+
+// Service is a decode worker with its real dependencies.
+type Service struct {
+	worker   *DecodeWorker
+	process  *worker.Process
+	prefills *discovery.Members
+	policy   *discovery.Value[disagg.Policy]
+	conns    *rpc.Conns
+}
+
+// Open builds the service from a configuration; shared is the zero value in a process of
+// its own. Each adjust may change the dependencies before the service is built.
+func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(*Deps)) (*Service, error) {
+	p, err := worker.Open(ctx, cfg.ProcessConfig, instancev1.Role_ROLE_DECODE_WORKER, "decodeworker", shared)
+	if err != nil {
+		return nil, err
+	}
+	model := p.Worker.Card().Model
+	dial := rpc.DialOptions{Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(), Resolvers: []resolver.Builder{p.Discovery.Resolver()}}
+	s := &Service{
+		process:  p,
+		prefills: p.Discovery.Members(instancev1.Role_ROLE_PREFILL_WORKER),
+		policy: discovery.NewValue(p.Discovery, discovery.ConfigKey(model, "disagg"),
+			disagg.DefaultPolicy(p.Worker.Layout().BlockTokens)),
+		conns: rpc.NewConns(dial),
+	}
+	planner, err := s.conns.To("switchyard:///planner")
+	if err == nil {
+		deps := Deps{
+			Worker: p.Worker, Instance: p.Instance, Listener: p.Listener, Server: p.Server,
+			Queue: queue{p.Queue}, PrefillWorkers: s.prefillWorkers, Policy: s.policy.Load, Abort: s.abort,
+			Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
+				return p.Discovery.Register(ctx, i)
+			},
+			Planner: plannerv1.NewPlannerClient(planner), Logger: p.Log, Tracer: p.Telemetry.Tracer(),
+		}
+		for _, f := range adjust {
+			f(&deps)
+		}
+		s.worker, err = New(cfg, deps)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.conns.Close(), p.Close())
+	}
+	return s, nil
+}
+
+// Run serves until ctx ends and gives everything back.
+func (s *Service) Run(ctx context.Context) error {
+	// Discovery outlives the service's drain: sequences that still run may go remote.
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, _ := run.NewGroup(inner)
+	g.Go("process", func(context.Context) error { return s.process.Run(inner, s.prefills) })
+	g.Go("policy", func(context.Context) error { return s.policy.Run(inner) })
+	err := s.worker.Run(ctx)
+	stop()
+	return errors.Join(err, g.Wait(), s.conns.Close(), s.process.Close())
+}
+
+// prefillWorkers counts those whose blocks this worker could take.
+func (s *Service) prefillWorkers() int {
+	card, n := s.process.Worker.Card(), 0
+	for _, i := range s.prefills.Snapshot().Live(card.Model) {
+		if i.GetModel().GetKvFormat() == card.KVFormat {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Service) abort(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error {
+	conn, err := s.conns.To(address)
+	if err != nil {
+		return err
+	}
+	_, err = prefillworkerv1.NewPrefillWorkerClient(conn).Abort(ctx, r)
+	return err
+}
+
+// queue is the prefill queue as this service sees it.
+type queue struct{ *prefillqueue.Queue }
+
+// Waiting implements Queue.
+func (q queue) Waiting(ctx context.Context) (int, error) {
+	depth, err := q.Depth(ctx)
+	return depth.Waiting, err
+}

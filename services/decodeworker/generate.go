@@ -1,0 +1,239 @@
+package decodeworker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/scheduler"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/libs/telemetry"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/handoff"
+)
+
+// placements counts sequences by where their prompt was computed, and why.
+type placements struct {
+	local, remote, fallback uint64
+	reasons                 map[string]uint64
+}
+
+// generation is one sequence on this worker, from its submit to its end.
+type generation struct {
+	d   *DecodeWorker
+	msg *generationv1.Sequence
+	out output
+
+	sequence *scheduler.Sequence
+	span     trace.Span
+	decode   trace.Span  // from the prompt's placing to the end
+	cached   int         // tokens of the prompt that were resident
+	tokens   int         // generated; its sink calls follow one another
+	stop     func() bool // undoes the watch on the caller's context
+
+	mu            sync.Mutex // a cancel ends the sequence from another goroutine
+	placement     generationv1.Placement
+	prefillWorker string
+}
+
+// output is where a generation's tokens and its terminal status go. Its calls return at once.
+type output interface {
+	Token(t sequence.Token)
+	Ended(e *decodeworkerv1.Ended)
+}
+
+// submit puts a sequence into the waiting line. On an error it was refused and out is not called.
+func (d *DecodeWorker) submit(msg *generationv1.Sequence, out output) (*generation, error) {
+	g := &generation{d: d, msg: msg, out: out}
+	spec := worker.Spec(msg)
+	var err error
+	if g.sequence, err = d.deps.Worker.Scheduler.Submit(spec, g, d.deps.Worker.Options(spec.Salt)); err != nil {
+		return nil, refusal(err)
+	}
+	return g, nil
+}
+
+// refusal gives the scheduler's errors their status.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, scheduler.ErrBusy):
+		return rpc.ResourceExhausted("too many sequences wait on this worker", 0)
+	case errors.Is(err, scheduler.ErrClosed):
+		return rpc.Unavailable("the worker is stopping")
+	}
+	return rpc.InvalidArgument("sequence", err.Error())
+}
+
+// run sees the sequence to the point where the step loop has it. ctx ends when nobody
+// wants the sequence any more.
+func (g *generation) run(ctx context.Context) {
+	ctx = telemetry.WithRequestID(ctx, g.msg.GetRequestId())
+	ctx, g.span = g.d.tracer.Start(ctx, "decodeworker.generate")
+	if err := g.sequence.Wait(ctx); err != nil {
+		g.refused(ctx, err)
+		return
+	}
+	g.cached = g.sequence.Table().CachedTokens()
+	g.span.SetAttributes(attribute.Int("cached_tokens", g.cached))
+	// Cancel is safe at any time, so the sequence ends with ctx wherever it is; the watch
+	// lasts until its end.
+	watching := make(chan struct{})
+	g.stop = context.AfterFunc(ctx, func() { <-watching; g.sequence.Cancel() })
+	close(watching)
+	g.place(ctx)
+}
+
+// refused ends a generation that was never admitted.
+func (g *generation) refused(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		g.End(sequence.FinishCancelled, nil)
+		return
+	}
+	g.End(sequence.FinishError, refusal(err))
+}
+
+// place decides where the prompt is computed and hands the sequence to the step loop.
+func (g *generation) place(ctx context.Context) {
+	decision := g.decide(ctx)
+	if !decision.Remote {
+		g.placed(generationv1.Placement_PLACEMENT_LOCAL, string(decision.Reason), "")
+		g.start(ctx)
+		return
+	}
+	first, err := g.d.handoff.Prefill(ctx, g.sequence, g.msg)
+	if err == nil {
+		g.placed(generationv1.Placement_PLACEMENT_REMOTE, string(decision.Reason), first.PrefillWorker)
+		g.stepping(ctx)
+		if err := g.sequence.Attach(first.Token, first.Finish); err != nil && !errors.Is(err, scheduler.ErrState) {
+			g.sequence.Fail(err)
+		}
+		return
+	}
+	if ctx.Err() != nil {
+		return // cancelled: AfterFunc has ended the sequence
+	}
+	g.fallBack(ctx, err)
+}
+
+// fallBack computes the prompt here after the remote leg did not come to its end.
+func (g *generation) fallBack(ctx context.Context, cause error) {
+	reason := "fallback"
+	if f := (*handoff.FallBack)(nil); errors.As(cause, &f) {
+		reason = "fallback_" + string(f.Cause)
+	}
+	g.placed(generationv1.Placement_PLACEMENT_FALLBACK, reason, "")
+	if err := g.d.handoff.Rebook(ctx, g.sequence.Table()); err != nil {
+		if ctx.Err() == nil {
+			g.sequence.Fail(err)
+		}
+		return
+	}
+	g.start(ctx)
+}
+
+// start hands the sequence to the step loop, which computes the prompt as well.
+func (g *generation) start(ctx context.Context) {
+	g.stepping(ctx)
+	_ = g.sequence.Start() // refused only for a sequence that has ended, and was told so
+}
+
+// stepping marks where the step loop takes over.
+func (g *generation) stepping(ctx context.Context) {
+	_, span := g.d.tracer.Start(ctx, "decodeworker.decode")
+	g.mu.Lock()
+	g.decode = span
+	g.mu.Unlock()
+}
+
+// decide gathers the facts and applies the policy in force.
+func (g *generation) decide(ctx context.Context) disagg.Decision {
+	ctx, span := g.d.tracer.Start(ctx, "decodeworker.decide")
+	defer span.End()
+	policy := g.d.deps.Policy()
+	facts := disagg.Facts{
+		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: g.d.deps.PrefillWorkers(),
+	}
+	if policy.Policy != disagg.Never && facts.PrefillWorkers > 0 {
+		waiting, err := g.d.deps.Queue.Waiting(ctx)
+		facts.QueueWaiting, facts.QueueKnown = waiting, err == nil
+	}
+	decision := disagg.Decide(policy, facts)
+	span.SetAttributes(
+		attribute.String("policy", policy.Policy), attribute.String("reason", string(decision.Reason)),
+		attribute.Bool("remote", decision.Remote), attribute.Int("uncached_tokens", facts.PromptTokens-facts.CachedTokens),
+		attribute.Int("queue_waiting", facts.QueueWaiting), attribute.Int("prefill_workers", facts.PrefillWorkers),
+	)
+	return decision
+}
+
+func (g *generation) placed(p generationv1.Placement, reason, prefillWorker string) {
+	g.mu.Lock()
+	g.placement, g.prefillWorker = p, prefillWorker
+	g.mu.Unlock()
+	g.span.SetAttributes(attribute.String("placement", p.String()))
+	c := &g.d.counts
+	g.d.mu.Lock()
+	defer g.d.mu.Unlock()
+	switch p {
+	case generationv1.Placement_PLACEMENT_LOCAL:
+		c.local++
+	case generationv1.Placement_PLACEMENT_REMOTE:
+		c.remote++
+	default:
+		c.fallback++
+	}
+	c.reasons[reason]++
+}
+
+// Token implements scheduler.Sink.
+func (g *generation) Token(t sequence.Token) {
+	g.tokens++
+	g.out.Token(t)
+}
+
+// End implements scheduler.Sink.
+func (g *generation) End(reason sequence.Finish, err error) {
+	if g.stop != nil {
+		g.stop()
+	}
+	g.mu.Lock()
+	e := &decodeworkerv1.Ended{
+		Reason: worker.FinishReason(reason), CachedTokens: uint32(g.cached),
+		Placement: g.placement, PrefillWorker: g.prefillWorker,
+	}
+	decode := g.decode
+	g.mu.Unlock()
+	if decode != nil {
+		decode.SetAttributes(attribute.Int("tokens", g.tokens))
+		decode.End()
+	}
+	if err != nil {
+		e.Code, e.Message = uint32(rpc.Code(err)), rpc.Message(err)
+		if e.Code == uint32(codes.OK) || e.Code == uint32(codes.Unknown) {
+			e.Code, e.Message = uint32(codes.Internal), err.Error()
+		}
+	}
+	g.span.SetAttributes(attribute.String("finish", reason.String()))
+	g.span.End()
+	g.out.Ended(e)
+}
+
+// handOffReport is the hand-off's counters and the decisions'.
+func (d *DecodeWorker) handOffReport() *decodeworkerv1.HandOffReport {
+	r := &decodeworkerv1.HandOffReport{}
+	d.handoff.Report(r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.Local, r.Remote, r.Fallback = d.counts.local, d.counts.remote, d.counts.fallback
+	r.Reasons = maps.Clone(d.counts.reasons)
+	return r
+}

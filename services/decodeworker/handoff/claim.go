@@ -1,0 +1,136 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
+)
+
+var (
+	answerGone = &decodeworkerv1.ClaimPrefillResponse{
+		Outcome: &decodeworkerv1.ClaimPrefillResponse_Gone{Gone: &decodeworkerv1.Gone{}},
+	}
+)
+
+// Claim answers DecodeWorker.ClaimPrefill.
+func (c *Coordinator) Claim(ctx context.Context, r *decodeworkerv1.ClaimPrefillRequest) (*decodeworkerv1.ClaimPrefillResponse, error) {
+	ctx, span := c.tracer.Start(ctx, "decodeworker.claim")
+	defer span.End()
+	if self := c.deps.Worker.ID(); r.GetDecodeIncarnation() != self.Incarnation {
+		return nil, rpc.FailedPrecondition("incarnation",
+			fmt.Sprintf("decode_incarnation is %q, this is %s", r.GetDecodeIncarnation(), self))
+	}
+	id, peer := block.TransferID(r.GetTransferId()), nixl.PeerID{Name: r.GetPrefillWorker(), Incarnation: r.GetPrefillIncarnation()}
+	t := c.find(id)
+	if t == nil {
+		c.countClaim(block.ErrGone, false)
+		return answerGone, nil
+	}
+	t.claim.Lock()
+	defer t.claim.Unlock()
+	c.remember(peer, r.GetPrefillAddress())
+	now := time.Now()
+	ticket, err := c.pool.Claim(id, block.Claim{
+		Attempt: block.AttemptID(r.GetAttemptId()), Writer: writerID(peer), Now: now, Expiry: now.Add(c.cfg.Lease),
+	})
+	c.countClaim(err, ticket.Repeated)
+	c.sweepSoon() // the claim may have put an expired ticket into QUARANTINE
+	switch {
+	case errors.Is(err, block.ErrGone):
+		return answerGone, nil
+	case errors.Is(err, block.ErrLater), errors.Is(err, block.ErrFenced):
+		return &decodeworkerv1.ClaimPrefillResponse{
+			Outcome: &decodeworkerv1.ClaimPrefillResponse_Later{Later: durationpb.New(c.cfg.Later)},
+		}, nil
+	case err != nil:
+		return nil, rpc.InvalidArgument("attempt_id", err.Error())
+	}
+	return c.grant(ctx, t, ticket, now, r.GetWantSequence())
+}
+
+// grant makes a ticket's blocks ready and writes it to the wire.
+func (c *Coordinator) grant(ctx context.Context, t *transfer, ticket block.Ticket, now time.Time, wantSequence bool) (*decodeworkerv1.ClaimPrefillResponse, error) {
+	if ticket.Grants > c.cfg.GrantsMax {
+		// The ticket was never handed out, so nobody can write by it.
+		c.quiet(t.id, ticket.Attempt)
+		t.once.Do(func() { close(t.gaveUp) })
+		c.log.ErrorContext(ctx, "a transfer used up its claims", "transfer_id", t.id, "grants", ticket.Grants-1)
+		return answerGone, nil
+	}
+	if !ticket.Repeated && ticket.Grants > 1 {
+		c.deps.Worker.Poison(ticket.Blocks)
+	}
+	wire := &transferv1.Ticket{
+		Number: ticket.Number, Blocks: worker.BlockRefs(ticket.Blocks), Prefix: worker.BlockRefs(ticket.Prefix),
+		FirstPosition: uint32(ticket.From), EndPosition: uint32(ticket.To),
+		LeaseExpiry: timestamppb.New(now.Add(c.cfg.Lease)),
+	}
+	if wantSequence {
+		wire.Sequence = t.sequence
+	}
+	return &decodeworkerv1.ClaimPrefillResponse{Outcome: &decodeworkerv1.ClaimPrefillResponse_Ticket{Ticket: wire}}, nil
+}
+
+// Renew answers DecodeWorker.RenewClaim.
+func (c *Coordinator) Renew(_ context.Context, r *decodeworkerv1.RenewClaimRequest) (*decodeworkerv1.RenewClaimResponse, error) {
+	expiry := time.Now().Add(c.cfg.Lease)
+	err := c.pool.Renew(block.TransferID(r.GetTransferId()), block.AttemptID(r.GetAttemptId()), expiry)
+	if err != nil {
+		return nil, rpc.NotFound("claim", r.GetTransferId()+" by "+r.GetAttemptId())
+	}
+	return &decodeworkerv1.RenewClaimResponse{LeaseExpiry: timestamppb.New(expiry)}, nil
+}
+
+// Abandon answers DecodeWorker.AbandonClaim: the writer's own word that it is quiet.
+func (c *Coordinator) Abandon(ctx context.Context, r *decodeworkerv1.AbandonClaimRequest) (*decodeworkerv1.AbandonClaimResponse, error) {
+	if c.quiet(block.TransferID(r.GetTransferId()), block.AttemptID(r.GetAttemptId())) {
+		c.log.InfoContext(ctx, "a prefill worker gave up a transfer", "transfer_id", r.GetTransferId(), "reason", r.GetReason())
+	}
+	return &decodeworkerv1.AbandonClaimResponse{}, nil
+}
+
+// quiet ends an attempt whose writer is known to be quiet, wherever its ticket is by now.
+func (c *Coordinator) quiet(id block.TransferID, attempt block.AttemptID) bool {
+	lost, live := c.pool.Abort(id, attempt)
+	if !live {
+		for _, q := range c.pool.Quarantined() {
+			if q.Transfer == id && q.Attempt == attempt {
+				lost, live = q, true
+			}
+		}
+	}
+	if live {
+		c.settle(block.Proof{Writer: lost.Writer, Ticket: lost.Ticket}, byWord)
+	}
+	return live
+}
+
+// ReleasePrefix answers DecodeWorker.ReleasePrefix.
+func (c *Coordinator) ReleasePrefix(_ context.Context, r *decodeworkerv1.ReleasePrefixRequest) (*decodeworkerv1.ReleasePrefixResponse, error) {
+	outcome := decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_OK
+	if err := c.pool.ReleaseHold(block.TransferID(r.GetTransferId()), block.AttemptID(r.GetAttemptId())); err != nil {
+		outcome = decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_STALE
+	}
+	c.deps.Worker.Scheduler.Kick()
+	return &decodeworkerv1.ReleasePrefixResponse{Outcome: outcome}, nil
+}
+
+// remember keeps where a writer can be asked for its word.
+func (c *Coordinator) remember(peer nixl.PeerID, address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writers[writerID(peer)] = writer{peer: peer, address: address}
+}
+
+func writerID(peer nixl.PeerID) block.WriterID { return block.WriterID(peer.String()) }

@@ -1,0 +1,163 @@
+// Package handoff carries out remote prefills for one decode worker: it reserves blocks,
+// queues the job, answers the claims of prefill workers, commits what they wrote, and
+// brings back every block whose writer is in doubt.
+//
+// It does not decide where a prompt is computed, and what it cannot finish it gives back
+// to its caller, who computes the prompt locally: a hand-off never makes a request fail.
+//
+// Run owns its goroutines. State of a transfer is the pool's; this package keeps only
+// who waits for it.
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/run"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
+)
+
+// Config holds the times and bounds of a hand-off.
+type Config struct {
+	Deadline  time.Duration `yaml:"deadline" help:"how long a sequence waits for its remote prefill before the prompt is computed here"`
+	Lease     time.Duration `yaml:"lease" help:"how long a claim holds without being renewed"`
+	Later     time.Duration `yaml:"later" help:"after which time a prefill worker that was refused a claim asks again"`
+	Proof     time.Duration `yaml:"proof" help:"how long a writer in doubt has to say that it is quiet before it is fenced"`
+	GrantsMax int           `yaml:"grants_max" help:"most claims granted for one transfer; after that the prompt is computed here"`
+}
+
+// DefaultConfig is for workers on one network.
+func DefaultConfig() Config {
+	return Config{
+		Deadline: 30 * time.Second, Lease: 5 * time.Second, Later: 200 * time.Millisecond,
+		Proof: 500 * time.Millisecond, GrantsMax: 3,
+	}
+}
+
+// Validate names the first field that cannot be.
+func (c Config) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"deadline", c.Deadline}, {"lease", c.Lease}, {"later", c.Later}, {"proof", c.Proof}} {
+		if f.value <= 0 {
+			return fmt.Errorf("%s is %v, want more than 0", f.name, f.value)
+		}
+	}
+	if c.GrantsMax < 1 {
+		return fmt.Errorf("grants_max is %d, want at least 1", c.GrantsMax)
+	}
+	return nil
+}
+
+// Queue is where jobs for prefill workers go.
+type Queue interface {
+	// Publish adds a job and answers its number in the queue.
+	Publish(ctx context.Context, job *transferv1.RemotePrefillRequest, messageID string) (uint64, error)
+	// Delete takes a job back; nil if it is not there.
+	Delete(ctx context.Context, number uint64) error
+}
+
+// Deps are what a coordinator works with.
+type Deps struct {
+	Worker *worker.Worker
+	Queue  Queue
+	// Abort asks the prefill worker at an address, if it is still that incarnation, to be
+	// quiet about an attempt. A nil answer is the writer's word.
+	Abort  func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error
+	Logger *slog.Logger
+	Tracer trace.TracerProvider
+}
+
+// Coordinator carries out the remote prefills of one decode worker.
+type Coordinator struct {
+	cfg    Config
+	deps   Deps
+	pool   *block.Pool
+	agent  nixl.Agent
+	log    *slog.Logger
+	tracer trace.Tracer
+
+	sweep   chan struct{} // capacity 1: look at QUARANTINE now
+	deletes chan uint64   // jobs to take back; a full one drops, their claims get GONE
+
+	mu        sync.Mutex // guards all below
+	transfers map[block.TransferID]*transfer
+	count     uint64 // transfers begun
+	writers   map[block.WriterID]writer
+	settling  map[uint64]bool // tickets whose proof is being asked for
+	settled   chan struct{}   // closed and replaced whenever blocks left QUARANTINE
+	report    report
+}
+
+// writer is what is known of a prefill worker that claimed.
+type writer struct {
+	peer    nixl.PeerID
+	address string
+}
+
+// New makes a coordinator. Its claims and notes are served from Run on.
+func New(cfg Config, deps Deps) (*Coordinator, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("handoff: %w", err)
+	}
+	return &Coordinator{
+		cfg: cfg, deps: deps, pool: deps.Worker.Pool, agent: deps.Worker.Agent, log: deps.Logger,
+		tracer:    deps.Tracer.Tracer("switchyard/decodeworker"),
+		sweep:     make(chan struct{}, 1),
+		deletes:   make(chan uint64, 1024),
+		transfers: make(map[block.TransferID]*transfer),
+		writers:   make(map[block.WriterID]writer),
+		settling:  make(map[uint64]bool),
+		settled:   make(chan struct{}),
+		report:    newReport(),
+	}, nil
+}
+
+// Run receives completion notes and looks after QUARANTINE until ctx ends.
+func (c *Coordinator) Run(ctx context.Context) error {
+	g, ctx := run.NewGroup(ctx)
+	g.Go("notes", c.receive)
+	g.Go("quarantine", c.sweepLoop)
+	g.Go("queue deletions", c.deleteLoop)
+	return g.Wait()
+}
+
+// deleteLoop takes jobs back that nobody waits for any more.
+func (c *Coordinator) deleteLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case number := <-c.deletes:
+			bounded, cancel := context.WithTimeout(ctx, time.Second)
+			if err := c.deps.Queue.Delete(bounded, number); err != nil && !errors.Is(err, context.Canceled) {
+				c.log.Warn("a withdrawn job stays in the prefill queue; its claim will be refused", "error", err)
+			}
+			cancel()
+		}
+	}
+}
+
+func (c *Coordinator) sweepSoon() {
+	select {
+	case c.sweep <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Coordinator) find(id block.TransferID) *transfer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transfers[id]
+}

@@ -1,0 +1,239 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/scheduler"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
+)
+
+// inlineTokens is the longest prompt that travels in the queue's message, in tokens
+// (at most five bytes each); a longer one travels in the claim's answer.
+const inlineTokens = 64 << 10
+
+// First is what a remote prefill ends with.
+type First struct {
+	Token         sequence.Token
+	Finish        sequence.Finish
+	PrefillWorker string
+}
+
+// ErrFallBack says that the prompt must be computed here. It wraps a Cause.
+var ErrFallBack = errors.New("remote prefill did not come to its end")
+
+// Cause is why a remote prefill did not come to its end; the label of a counter.
+type Cause string
+
+// The causes of a fallback.
+const (
+	CauseReserve  Cause = "reserve"
+	CausePublish  Cause = "publish"
+	CauseDeadline Cause = "deadline"
+	CauseGrants   Cause = "grants"
+	CauseCancel   Cause = "cancel"
+)
+
+// transfer is one remote prefill that somebody waits for.
+type transfer struct {
+	id       block.TransferID
+	sequence *generationv1.Sequence
+	job      *transferv1.RemotePrefillRequest
+	span     trace.SpanContext // what a note belongs to, which comes without a context
+
+	done   chan First    // capacity 1: the commit
+	gaveUp chan struct{} // closed by the claim that was one too many
+	once   sync.Once
+
+	claim sync.Mutex // one claim at a time: blocks are poisoned before their ticket is out
+
+	mu        sync.Mutex // guards the rest
+	published int        // messages so far
+	number    uint64     // of the latest
+}
+
+// Prefill has the prompt of a sequence computed by a prefill worker, into q's table. On nil
+// the rows are in place: attach the first token. On ErrFallBack the table has no transfer
+// any more: Rebook, then compute the prompt here. A ctx that ends withdraws the transfer.
+func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (First, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Deadline)
+	defer cancel()
+	ctx, span := c.tracer.Start(ctx, "decodeworker.handoff")
+	defer span.End()
+	t, err := c.open(ctx, q, msg)
+	if err != nil {
+		return First{}, c.fellBack(ctx, CauseReserve, err)
+	}
+	defer c.close(t)
+	span.SetAttributes(attribute.String("transfer_id", string(t.id)))
+	if err := c.publish(ctx, t); err != nil {
+		return c.withdraw(ctx, t, CausePublish, err)
+	}
+	select {
+	case first := <-t.done:
+		return first, nil
+	case <-t.gaveUp:
+		return c.withdraw(ctx, t, CauseGrants, fmt.Errorf("%d claims were granted", c.cfg.GrantsMax))
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return c.withdraw(ctx, t, CauseDeadline, ctx.Err())
+		}
+		return c.withdraw(ctx, t, CauseCancel, ctx.Err())
+	}
+}
+
+// open reserves the blocks and makes the transfer known to claims.
+func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (*transfer, error) {
+	_, span := c.tracer.Start(ctx, "decodeworker.reserve")
+	defer span.End()
+	self := c.deps.Worker.ID()
+	c.mu.Lock()
+	c.count++
+	id := block.TransferID(fmt.Sprintf("%s/%s/%d", self.Name, self.Incarnation, c.count))
+	c.mu.Unlock()
+	refs, err := q.Table().Reserve(id)
+	if err != nil {
+		return nil, err
+	}
+	span.SetAttributes(attribute.Int("blocks", len(refs)))
+	c.deps.Worker.Poison(refs)
+	deadline, _ := ctx.Deadline()
+	t := &transfer{
+		id: id, sequence: msg, span: trace.SpanContextFromContext(ctx), done: make(chan First, 1), gaveUp: make(chan struct{}),
+		job: &transferv1.RemotePrefillRequest{
+			TransferId: string(id), DecodeWorker: self.Name, DecodeIncarnation: self.Incarnation,
+			PromptTokens: uint32(q.Spec().Len()), CachedTokens: uint32(q.Table().CachedTokens()),
+			KvFormat: c.deps.Worker.Card().KVFormat, Deadline: timestamppb.New(deadline),
+		},
+	}
+	for _, r := range refs {
+		t.job.ReservedBlocks = append(t.job.ReservedBlocks, int32(r.ID))
+	}
+	if q.Spec().Len() <= inlineTokens {
+		t.job.Sequence = msg
+	}
+	c.mu.Lock()
+	c.transfers[id] = t
+	c.mu.Unlock()
+	return t, nil
+}
+
+// publish queues the job, again if it was queued before.
+func (c *Coordinator) publish(ctx context.Context, t *transfer) error {
+	ctx, span := c.tracer.Start(ctx, "decodeworker.enqueue")
+	defer span.End()
+	t.mu.Lock()
+	t.published++
+	messageID := fmt.Sprintf("%s#%d", t.id, t.published)
+	old := t.number
+	t.mu.Unlock()
+	number, err := c.deps.Queue.Publish(ctx, t.job, messageID)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.number = number
+	t.mu.Unlock()
+	c.takeBack(old)
+	return nil
+}
+
+// takeBack deletes a job from the queue, soon; 0 is none.
+func (c *Coordinator) takeBack(number uint64) {
+	if number == 0 {
+		return
+	}
+	select {
+	case c.deletes <- number:
+	default:
+	}
+}
+
+// close forgets the transfer: its claims are answered GONE from now on.
+func (c *Coordinator) close(t *transfer) {
+	c.mu.Lock()
+	delete(c.transfers, t.id)
+	c.mu.Unlock()
+}
+
+// withdraw ends the transfer, unless a commit came first.
+func (c *Coordinator) withdraw(ctx context.Context, t *transfer, cause Cause, err error) (First, error) {
+	if c.pool.Withdraw(t.id) {
+		return <-t.done, nil
+	}
+	t.mu.Lock()
+	number := t.number
+	t.mu.Unlock()
+	c.takeBack(number)
+	c.sweepSoon()
+	return First{}, c.fellBack(ctx, cause, err)
+}
+
+func (c *Coordinator) fellBack(ctx context.Context, cause Cause, err error) error {
+	c.mu.Lock()
+	switch cause {
+	case CauseCancel:
+		c.report.cancelled++
+	case CauseDeadline:
+		c.report.deadlines++
+	}
+	c.mu.Unlock()
+	if cause != CauseCancel {
+		c.log.WarnContext(ctx, "remote prefill fell back", "cause", cause, "error", err)
+	}
+	return &FallBack{Cause: cause, Err: err}
+}
+
+// FallBack is the error of a transfer that ended without its blocks.
+type FallBack struct {
+	Cause Cause
+	Err   error
+}
+
+func (f *FallBack) Error() string { return fmt.Sprintf("%v (%s): %v", ErrFallBack, f.Cause, f.Err) }
+
+// Unwrap gives ErrFallBack and what led to it.
+func (f *FallBack) Unwrap() []error { return []error{ErrFallBack, f.Err} }
+
+// Rebook books the blocks of a withdrawn transfer anew. When QUARANTINE holds too many, it
+// forces the proofs and waits.
+func (c *Coordinator) Rebook(ctx context.Context, table *block.Table) error {
+	ticker := time.NewTicker(20 * time.Millisecond) // other sequences give blocks back as well
+	defer ticker.Stop()
+	for {
+		c.mu.Lock()
+		settled := c.settled
+		c.mu.Unlock()
+		err := table.Rebook()
+		if !errors.Is(err, block.ErrNoRoom) {
+			return err
+		}
+		c.sweepSoon()
+		select {
+		case <-settled:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// firstOf reads the first token of a note; false if it has none that fits.
+func firstOf(n *transferv1.CompletionNote) (First, bool) {
+	if len(n.GetFirstTokens()) != 1 {
+		return First{}, false
+	}
+	f := n.GetFirstTokens()[0]
+	return First{Token: f.GetToken(), Finish: worker.Finish(f.GetFinishReason()), PrefillWorker: n.GetPrefillWorker()}, true
+}

@@ -1,0 +1,80 @@
+package decodeworker
+
+import (
+	"sync"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+)
+
+// outbox collects what the sequences of one caller produce until it is sent. The step
+// loop only appends; it never waits for a caller that does not read. What can gather
+// is bounded by the max_tokens of the caller's own sequences.
+type outbox struct {
+	wake chan struct{} // capacity 1: there is something
+
+	mu      sync.Mutex
+	batch   *decodeworkerv1.StepBatch
+	running int // sequences that have not ended
+}
+
+func newOutbox() *outbox {
+	return &outbox{wake: make(chan struct{}, 1), batch: &decodeworkerv1.StepBatch{}}
+}
+
+// add makes an output for one sequence.
+func (o *outbox) add(id uint32) output {
+	o.mu.Lock()
+	o.running++
+	o.mu.Unlock()
+	return outboxEntry{o, id}
+}
+
+// take empties the outbox; nil if there is nothing.
+func (o *outbox) take() *decodeworkerv1.StepBatch {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.batch.Tokens) == 0 && len(o.batch.Ended) == 0 {
+		return nil
+	}
+	full := o.batch
+	o.batch = &decodeworkerv1.StepBatch{}
+	return full
+}
+
+// idle says that every sequence has ended and was taken.
+func (o *outbox) idle() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.running == 0 && len(o.batch.Ended) == 0
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// outboxEntry is one sequence's way into the outbox.
+type outboxEntry struct {
+	box *outbox
+	id  uint32
+}
+
+func (e outboxEntry) Token(t sequence.Token) {
+	e.box.mu.Lock()
+	e.box.batch.SequenceIds = append(e.box.batch.SequenceIds, e.id)
+	e.box.batch.Tokens = append(e.box.batch.Tokens, t)
+	e.box.mu.Unlock()
+	e.box.signal()
+}
+
+func (e outboxEntry) Ended(m *decodeworkerv1.Ended) {
+	m.SequenceId = e.id
+	e.box.mu.Lock()
+	e.box.batch.Ended = append(e.box.batch.Ended, m)
+	e.box.running--
+	e.box.mu.Unlock()
+	e.box.signal()
+}
