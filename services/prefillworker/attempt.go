@@ -1,0 +1,125 @@
+package prefillworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
+)
+
+// errAborted is why an attempt's context ended when its decode worker asked for quiet.
+var errAborted = errors.New("the decode worker aborted the attempt")
+
+// attemptKey names an attempt. Each is used once: a number that was ended is never taken again.
+type attemptKey struct{ transfer, attempt string }
+
+// ticketKey names a ticket at its decode worker.
+type ticketKey struct {
+	peer   nixl.PeerID
+	ticket uint64
+}
+
+// attempt is one try at a job. It is known from before its claim until after its last
+// write, so that an abort finds it in time or finds it quiet.
+type attempt struct {
+	key    attemptKey
+	ctx    context.Context // ends with the attempt
+	cancel context.CancelCauseFunc
+	answer chan transferv1.NoteOutcome // capacity 1
+
+	mu      sync.Mutex
+	over    bool          // it will never write again, once writing is done
+	writing chan struct{} // not nil while it writes; closed after its last byte
+}
+
+// startWriting asks for leave to write; false once the attempt is over.
+func (a *attempt) startWriting() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return false
+	}
+	a.writing = make(chan struct{})
+	return true
+}
+
+// stopWriting says that the last byte has landed, or never will.
+func (a *attempt) stopWriting() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.writing)
+	a.writing = nil
+}
+
+// end ends the attempt for good. The channel closes once it is quiet; nil: it is already.
+func (a *attempt) end(cause error) <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = true
+	a.cancel(cause)
+	return a.writing
+}
+
+// begin makes an attempt known.
+func (p *PrefillWorker) begin(ctx context.Context, transfer string) *attempt {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count++
+	a := &attempt{
+		key: attemptKey{transfer, fmt.Sprintf("%s/%d", p.deps.Worker.ID(), p.count)},
+		ctx: ctx, cancel: cancel, answer: make(chan transferv1.NoteOutcome, 1),
+	}
+	p.attempts[a.key] = a
+	return a
+}
+
+// finish ends an attempt that does not write any more, and forgets it.
+func (p *PrefillWorker) finish(a *attempt) {
+	a.end(nil)
+	p.mu.Lock()
+	delete(p.attempts, a.key)
+	p.mu.Unlock()
+}
+
+// Abort implements prefillworkerv1.PrefillWorkerServer. An attempt that is not known has
+// ended: numbers are not used again, so its grant never will be.
+func (p *PrefillWorker) Abort(ctx context.Context, r *prefillworkerv1.AbortRequest) (*prefillworkerv1.AbortResponse, error) {
+	if self := p.deps.Worker.ID(); r.GetPrefillIncarnation() != self.Incarnation {
+		return nil, rpc.FailedPrecondition("incarnation",
+			fmt.Sprintf("prefill_incarnation is %q, this is %s", r.GetPrefillIncarnation(), self))
+	}
+	p.mu.Lock()
+	a := p.attempts[attemptKey{r.GetTransferId(), r.GetAttemptId()}]
+	p.mu.Unlock()
+	if a == nil {
+		return &prefillworkerv1.AbortResponse{}, nil
+	}
+	writing := a.end(errAborted)
+	if writing == nil { // a computation may go on for a step; it is not written anywhere
+		return &prefillworkerv1.AbortResponse{}, nil
+	}
+	select {
+	case <-writing:
+		return &prefillworkerv1.AbortResponse{}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// expectAnswer makes the answers to a ticket's note find their attempt.
+func (p *PrefillWorker) expectAnswer(k ticketKey, a *attempt) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tickets[k] = a
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.tickets, k)
+	}
+}

@@ -1,0 +1,107 @@
+package prefillworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/resolver"
+
+	"github.com/switchyard-llm/switchyard/libs/discovery"
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/run"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	plannerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/planner/v1"
+)
+
+// Config is the service's configuration.
+type Config struct {
+	worker.ProcessConfig `yaml:",inline"`
+
+	Jobs int `yaml:"jobs" help:"most jobs in work at once: one is computed while the blocks of another travel"`
+}
+
+// DefaultConfig runs on one host with the usual ports of etcd and NATS.
+func DefaultConfig() Config {
+	c := Config{ProcessConfig: worker.DefaultProcessConfig(), Jobs: 2}
+	c.Listen = "127.0.0.1:7004"
+	c.Pool.StepTokens = 256 // nothing decodes here
+	return c
+}
+
+// Validate names the first field that cannot be.
+func (c Config) Validate() error {
+	if c.Jobs < 1 {
+		return fmt.Errorf("jobs is %d, want at least 1", c.Jobs)
+	}
+	return c.ProcessConfig.Validate()
+}
+
+// Service is a prefill worker with its real dependencies.
+type Service struct {
+	worker  *PrefillWorker
+	process *worker.Process
+	decodes *discovery.Members
+	conns   *rpc.Conns
+}
+
+// Open builds the service from a configuration; shared is the zero value in a process of
+// its own. Each adjust may change the dependencies before the service is built.
+func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(*Deps)) (*Service, error) {
+	p, err := worker.Open(ctx, cfg.ProcessConfig, instancev1.Role_ROLE_PREFILL_WORKER, "prefillworker", shared)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		process: p,
+		decodes: p.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER),
+		conns: rpc.NewConns(rpc.DialOptions{
+			Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(), Resolvers: []resolver.Builder{p.Discovery.Resolver()},
+		}),
+	}
+	planner, err := s.conns.To("switchyard:///planner")
+	if err == nil {
+		deps := Deps{
+			Worker: p.Worker, Instance: p.Instance, Listener: p.Listener, Server: p.Server,
+			Queue: p.Queue, DecodeWorkers: members{s.decodes}, Connect: s.conns.To,
+			Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
+				return p.Discovery.Register(ctx, i)
+			},
+			Planner: plannerv1.NewPlannerClient(planner), Logger: p.Log, Tracer: p.Telemetry.Tracer(),
+		}
+		for _, f := range adjust {
+			f(&deps)
+		}
+		s.worker, err = New(cfg, deps)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.conns.Close(), p.Close())
+	}
+	return s, nil
+}
+
+// Run serves until ctx ends and gives everything back.
+func (s *Service) Run(ctx context.Context) error {
+	// Discovery outlives the service's drain: jobs in work still find their decode worker.
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, _ := run.NewGroup(inner)
+	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.decodes) })
+	err := s.worker.Run(ctx)
+	stop()
+	return errors.Join(err, g.Wait(), s.conns.Close(), s.process.Close())
+}
+
+// members are the decode workers of the discovery.
+type members struct{ *discovery.Members }
+
+// Find implements Members.
+func (m members) Find(id string) (*instancev1.Instance, bool) {
+	snapshot := m.Snapshot()
+	member, found := snapshot.Find(id)
+	if !found {
+		return nil, snapshot.Revision > 0 && !snapshot.Stale
+	}
+	return member.Instance, true
+}

@@ -1,0 +1,99 @@
+package prefillworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+)
+
+// readPrefix reads the blocks that the decode worker holds for this ticket and this worker
+// lacks. What was read counts only once the decode worker has said that it held them all
+// the time; otherwise the rows are computed, over what was read.
+func (t *task) readPrefix(ctx context.Context) error {
+	size := t.p.deps.Worker.Layout().BlockTokens
+	held := len(t.ticket.GetPrefix().GetBlocks()) * size
+	if held == 0 {
+		return nil
+	}
+	read := false
+	if held > t.own {
+		if err := t.q.Table().Extend(held); err != nil {
+			return fmt.Errorf("open blocks for the prefix: %w", err)
+		}
+		err := t.move(ctx, nixl.Read, t.ticket.GetPrefix().GetBlocks()[t.own/size:], t.own/size, held)
+		if err != nil && t.a.ctx.Err() != nil {
+			return err
+		}
+		if read = err == nil; !read {
+			t.p.log.WarnContext(ctx, "a prefix could not be read and is computed", "peer", t.peer.String(), "error", err)
+		}
+	}
+	answer, err := t.decode.ReleasePrefix(ctx, &decodeworkerv1.ReleasePrefixRequest{TransferId: t.a.key.transfer, AttemptId: t.a.key.attempt})
+	if err != nil {
+		return fmt.Errorf("release the prefix: %w", err)
+	}
+	if !read || answer.GetOutcome() != decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_OK {
+		return nil
+	}
+	prompt := append(t.spec.Prompt[:len(t.spec.Prompt):len(t.spec.Prompt)], t.spec.Generated...)
+	if err := t.q.Table().Advance(prompt[t.own:held]); err != nil {
+		return fmt.Errorf("take in the prefix: %w", err)
+	}
+	t.read = held - t.own
+	t.q.Imported(t.read)
+	return nil
+}
+
+// write puts the rows that the decode worker lacks into the claimed blocks.
+func (t *task) write() error {
+	ctx, span := t.p.tracer.Start(t.a.ctx, "prefillworker.write")
+	defer span.End()
+	layout := t.p.deps.Worker.Layout()
+	rows := int(t.ticket.GetEndPosition() - t.ticket.GetFirstPosition())
+	span.SetAttributes(attribute.Int("bytes", rows*layout.RowBytes()), attribute.String("peer", t.peer.String()))
+	first := int(t.ticket.GetFirstPosition()) / layout.BlockTokens
+	if !t.a.startWriting() {
+		return context.Cause(t.a.ctx) // an abort that overtook the grant
+	}
+	defer t.a.stopWriting()
+	return t.move(ctx, nixl.Write, t.ticket.GetBlocks().GetBlocks(), first, int(t.ticket.GetEndPosition()))
+}
+
+// move copies rows between this sequence's blocks, from block index first up to position
+// end, and the decode worker's blocks. It returns once nothing of it moves any more.
+func (t *task) move(ctx context.Context, op nixl.Op, remote []int32, first, end int) error {
+	layout, local := t.p.deps.Worker.Layout(), t.q.Table().Blocks()
+	if first+len(remote) > len(local) {
+		return fmt.Errorf("%v: the ticket names %d blocks from the %d-th, this sequence has %d", op, len(remote), first, len(local))
+	}
+	var copies []nixl.Copy
+	for i, id := range remote {
+		rows := min(layout.BlockTokens, end-(first+i)*layout.BlockTokens)
+		copies = appendCopies(copies, layout, local[first+i], block.ID(id), rows)
+	}
+	transfer, err := t.p.deps.Worker.Agent.Post(ctx, nixl.Request{Peer: t.peer, Op: op, Copies: copies})
+	if err != nil {
+		return fmt.Errorf("post %d copies: %w", len(copies), err)
+	}
+	err = transfer.Wait(ctx)
+	if errors.Is(err, nixl.ErrUnsettled) {
+		transfer.Cancel()
+		err = errors.Join(err, transfer.Wait(context.WithoutCancel(ctx))) // a copy call in progress is short
+	}
+	return err
+}
+
+// appendCopies adds the runs of the first rows of one block.
+func appendCopies(copies []nixl.Copy, layout block.Layout, local, remote block.ID, rows int) []nixl.Copy {
+	shift := (int(remote) - int(local)) * layout.BlockBytes()
+	for span := range layout.Spans(local, 0, rows) {
+		copies = append(copies, nixl.Copy{Local: span, Remote: block.Span{Offset: span.Offset + shift, Bytes: span.Bytes}})
+	}
+	return copies
+}
