@@ -1,0 +1,168 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	"github.com/switchyard-llm/switchyard/services/processor/link"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
+)
+
+// dispatcher sends one sequence to workers, one attempt after the other.
+type dispatcher struct {
+	p       *Processor
+	base    *generationv1.Sequence // as prompt made it
+	attempt uint32
+	refused []router.WorkerID // they would not take the sequence, and are not asked again
+	refusal error             // what the last of them said
+	left    []router.WorkerID // they gave the sequence up: others come first
+}
+
+// dispatch is a sequence on its way at a worker.
+type dispatch struct {
+	*link.Sequence
+	p      *Processor
+	choice router.Choice
+}
+
+// next picks a worker and sends it the sequence with the tokens that were generated so
+// far. It waits a little for a known worker that cannot be reached at the moment.
+func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dispatch, error) {
+	d.attempt++
+	tokens := d.base.GetPrompt()
+	if len(generated) > 0 {
+		tokens = slices.Concat(tokens, generated)
+	}
+	request := router.Request{Model: d.p.deps.Model.Name, Salt: d.base.GetCacheSalt(), Tokens: tokens}
+	sub := link.Submission{Sequence: d.sequence(ctx, generated), TraceContext: traceContext(ctx)}
+
+	ctx, span := d.p.tracer.Start(ctx, "processor.route")
+	defer span.End()
+	timer := time.NewTimer(d.p.cfg.DispatchWait)
+	defer timer.Stop()
+	for {
+		changed := d.p.workers.state().changed
+		request.Avoid = slices.Concat(d.refused, d.left)
+		if run := d.send(request, sub); run != nil {
+			run.describe(ctx, span, d.attempt)
+			return run, nil
+		}
+		if len(d.left) > 0 {
+			d.left = nil
+			continue
+		}
+		if !d.p.workers.others(d.refused) {
+			return nil, d.noWorker()
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil, d.noWorker()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// send picks, books and submits in one step; nil when no worker takes the sequence.
+func (d *dispatcher) send(request router.Request, sub link.Submission) *dispatch {
+	run := &dispatch{p: d.p}
+	choice, err := d.p.router.Pick(request, func(c router.Choice) bool {
+		sub.Booking = c.Booking
+		run.Sequence = d.p.workers.submit(c.Worker, sub)
+		return run.Sequence != nil
+	})
+	if err != nil {
+		return nil
+	}
+	run.choice = choice
+	return run
+}
+
+func (d *dispatcher) noWorker() error {
+	if d.refusal != nil {
+		return d.refusal
+	}
+	return errNoWorker(d.p.deps.Model.Name)
+}
+
+// sequence is what this attempt sends. The base is shared by all attempts and not changed.
+func (d *dispatcher) sequence(ctx context.Context, generated []sequence.Token) *generationv1.Sequence {
+	b := d.base
+	s := &generationv1.Sequence{
+		RequestId: b.GetRequestId(), Choice: b.GetChoice(), Attempt: d.attempt, Prompt: b.GetPrompt(), Generated: generated,
+		MaxTokens: b.GetMaxTokens(), StopTokens: b.GetStopTokens(), CacheSalt: b.GetCacheSalt(), Sampling: b.GetSampling(),
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		s.Deadline = timestamppb.New(deadline)
+	}
+	return s
+}
+
+// failed notes how an attempt ended and says whether there may be another; if not, it
+// returns the error of the request.
+func (d *dispatcher) failed(run *dispatch, err error) error {
+	var (
+		broken *link.BrokenError
+		worker *workerError
+	)
+	switch {
+	case errors.As(err, &broken):
+	case errors.As(err, &worker) && worker.gaveUp():
+		d.left = append(d.left, run.choice.Worker)
+	case errors.As(err, &worker) && worker.refused():
+		d.refused = append(d.refused, run.choice.Worker)
+		d.refusal = worker.refusal()
+	default:
+		return err
+	}
+	if int(d.attempt) > d.p.cfg.Migrations {
+		if d.refusal != nil {
+			return d.refusal
+		}
+		return errMigrations(int(d.attempt), err)
+	}
+	return nil
+}
+
+// describe tells the trace and the metrics what was picked, and why.
+func (d *dispatch) describe(ctx context.Context, span trace.Span, attempt uint32) {
+	span.SetAttributes(
+		attribute.String("switchyard.decode_worker", d.choice.Worker.Name), attribute.Int("switchyard.attempt", int(attempt)),
+		attribute.Int("switchyard.candidates", d.choice.Candidates), attribute.Float64("switchyard.cost_blocks", d.choice.Cost),
+		attribute.Int("switchyard.expected_cached_tokens", d.choice.CachedTokens))
+	d.p.metrics.picked(ctx, d.choice)
+}
+
+// cancel asks the worker to end the sequence at once; its end still comes.
+func (d *dispatch) cancel(reason string) {
+	if d.Cancel(reason) {
+		d.p.router.Withdraw(d.choice)
+	}
+}
+
+// close ends the sequence for good. It must be called.
+func (d *dispatch) close(reason string) {
+	if d.Close(reason) {
+		d.p.router.Withdraw(d.choice)
+	}
+}
+
+// traceContext is what a worker continues the trace from; nil when ctx is not traced.
+func traceContext(ctx context.Context) map[string]string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	if len(carrier) == 0 {
+		return nil
+	}
+	return carrier
+}

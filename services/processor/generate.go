@@ -1,0 +1,94 @@
+package processor
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
+	"github.com/switchyard-llm/switchyard/services/processor/output"
+)
+
+// Generate implements processorv1.ProcessorServer.
+func (p *Processor) Generate(r *processorv1.GenerateRequest, stream grpc.ServerStreamingServer[processorv1.GenerateResponse]) error {
+	return p.generate(stream.Context(), r.GetRequest(), func(c *generationv1.Chunk) error {
+		return stream.Send(&processorv1.GenerateResponse{Chunk: c})
+	})
+}
+
+// generate answers one request. What emit is given is not touched afterwards.
+func (p *Processor) generate(ctx context.Context, req *generationv1.Request, emit func(*generationv1.Chunk) error) (err error) {
+	started := time.Now()
+	defer func() { p.metrics.ended(ctx, err) }()
+	if !p.admission.enter() {
+		return errFull(p.cfg.MaxRequests)
+	}
+	p.metrics.active.Add(ctx, 1)
+	defer func() {
+		p.metrics.active.Add(ctx, -1)
+		p.admission.leave()
+	}()
+	base, err := p.prompt(ctx, req)
+	if err != nil {
+		return err
+	}
+	a := &answer{
+		p: p, req: req, base: base, emit: emit, started: started, created: timestamppb.New(started),
+		text: output.New(output.Config{
+			Decoder: p.deps.Model.Tokenizer.NewDetokenizer(tokenizer.NoSpecial), Stop: req.GetLimits().GetStop(),
+			EndTokens: base.GetStopTokens(), MaxTokens: int(base.GetMaxTokens()),
+		}),
+	}
+	return a.run(ctx)
+}
+
+// prompt validates the request and tokenizes its prompt.
+func (p *Processor) prompt(ctx context.Context, req *generationv1.Request) (base *generationv1.Sequence, err error) {
+	ctx, span := p.tracer.Start(ctx, "processor.prompt")
+	defer func() { endSpan(span, err) }()
+	switch req.GetModel() {
+	case p.deps.Model.Name:
+	case "":
+		return nil, rpc.InvalidArgument("model", "is empty, want the name of a model")
+	default:
+		return nil, rpc.NotFound("model", req.GetModel())
+	}
+	contextTokens := p.deps.Model.ContextTokens
+	if workers := p.workers.state().contextTokens; workers > 0 {
+		contextTokens = min(contextTokens, workers)
+	}
+	base, err = p.builder.Build(ctx, req, contextTokens)
+	if err != nil {
+		return nil, err
+	}
+	span.SetAttributes(attribute.Int("switchyard.prompt_tokens", len(base.GetPrompt())), attribute.Int("switchyard.max_tokens", int(base.GetMaxTokens())))
+	p.metrics.promptTokens.Add(ctx, int64(len(base.GetPrompt())))
+	return base, nil
+}
+
+// Models implements processorv1.ProcessorServer.
+func (p *Processor) Models(context.Context, *processorv1.ModelsRequest) (*processorv1.ModelsResponse, error) {
+	s := p.workers.state()
+	if !s.known {
+		return &processorv1.ModelsResponse{}, nil
+	}
+	return &processorv1.ModelsResponse{Models: []*processorv1.Model{{
+		Name: p.deps.Model.Name, ContextTokens: uint32(min(s.contextTokens, p.deps.Model.ContextTokens)), CreatedUnix: s.since.Unix(),
+	}}}, nil
+}
+
+func endSpan(span trace.Span, err error) {
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(otelcodes.Error, err.Error())
+	}
+	span.End()
+}

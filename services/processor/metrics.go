@@ -1,0 +1,45 @@
+package processor
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
+)
+
+// metrics are the service's instruments.
+type metrics struct {
+	requests     metric.Int64Counter
+	active       metric.Int64UpDownCounter
+	promptTokens metric.Int64Counter
+	picks        metric.Int64Counter
+	hitTokens    metric.Int64Counter
+	migrations   metric.Int64Counter
+}
+
+func newMetrics(provider metric.MeterProvider) (*metrics, error) {
+	m := &metrics{}
+	meter := provider.Meter("switchyard/processor")
+	var errs [6]error
+	m.requests, errs[0] = meter.Int64Counter("switchyard.processor.requests", metric.WithDescription("Requests that ended, by gRPC code."))
+	m.active, errs[1] = meter.Int64UpDownCounter("switchyard.processor.requests.active", metric.WithDescription("Requests in work."))
+	m.promptTokens, errs[2] = meter.Int64Counter("switchyard.processor.prompt.tokens", metric.WithDescription("Tokens of prompts."))
+	m.picks, errs[3] = meter.Int64Counter("switchyard.processor.picks", metric.WithDescription("Sequences sent, by decode worker."))
+	m.hitTokens, errs[4] = meter.Int64Counter("switchyard.processor.expected.cached.tokens",
+		metric.WithDescription("Tokens of sequences that the router took to be resident at the worker that it picked."))
+	m.migrations, errs[5] = meter.Int64Counter("switchyard.processor.migrations", metric.WithDescription("Sequences that went on to another worker."))
+	return m, errors.Join(errs[:]...)
+}
+
+func (m *metrics) ended(ctx context.Context, err error) {
+	m.requests.Add(ctx, 1, metric.WithAttributes(attribute.String("code", rpc.Code(err).String())))
+}
+
+func (m *metrics) picked(ctx context.Context, c router.Choice) {
+	m.picks.Add(ctx, 1, metric.WithAttributes(attribute.String("worker", c.Worker.Name)))
+	m.hitTokens.Add(ctx, int64(c.CachedTokens))
+}

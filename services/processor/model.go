@@ -1,0 +1,89 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/switchyard-llm/switchyard/libs/chattemplate"
+	"github.com/switchyard-llm/switchyard/libs/gguf"
+	"github.com/switchyard-llm/switchyard/libs/modelstore"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer"
+)
+
+// Model is what the processor needs of a model: how its text becomes tokens and back.
+// It is immutable, and processors of one process may share it.
+type Model struct {
+	// Name is the served one.
+	Name string
+	// ContextTokens is the longest sequence that the model knows, in tokens.
+	ContextTokens int
+	Tokenizer     *tokenizer.Tokenizer
+	// Template is the chat template. Nil: the model has none.
+	Template *chattemplate.Template
+	// BOS and EOS are the texts of these tokens; empty where the model has none.
+	BOS, EOS string
+}
+
+// LoadModel reads a model out of its GGUF file, which is fetched where the model has only
+// a name, with the progress on standard error. An empty name is the model's own.
+func LoadModel(ctx context.Context, nameOrPath, name string) (*Model, error) {
+	path, err := modelstore.Resolve(ctx, nameOrPath, modelstore.NewProgress(os.Stderr))
+	if err != nil {
+		return nil, err
+	}
+	file, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		general, _ := file.String("general.name") // optional
+		name = modelstore.Name(nameOrPath, general)
+	}
+	m, err := NewModel(file, name)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("load %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// NewModel reads a model out of an open file, of which it keeps nothing.
+func NewModel(file *gguf.File, name string) (*Model, error) {
+	m := &Model{Name: name}
+	architecture, err := file.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := file.Uint(architecture + ".context_length")
+	if err != nil {
+		return nil, err
+	}
+	if tokens < 2 || tokens > 1<<30 {
+		return nil, fmt.Errorf("metadata %q is %d, want 2 to %d", architecture+".context_length", tokens, 1<<30)
+	}
+	m.ContextTokens = int(tokens)
+	if m.Tokenizer, err = tokenizer.FromGGUF(file); err != nil {
+		return nil, err
+	}
+	if bos, ok := m.Tokenizer.BOS(); ok {
+		m.BOS, _ = m.Tokenizer.Token(bos)
+	}
+	if eos, err := file.Uint("tokenizer.ggml.eos_token_id"); err == nil && eos < uint64(m.Tokenizer.VocabTokens()) {
+		m.EOS, _ = m.Tokenizer.Token(uint32(eos))
+	}
+	const key = "tokenizer.chat_template"
+	if !file.Has(key) {
+		return m, nil
+	}
+	source, err := file.String(key)
+	if err != nil {
+		return nil, err
+	}
+	controls := m.Tokenizer.ControlTexts()
+	if controls == nil {
+		controls = []string{}
+	}
+	m.Template, err = chattemplate.Parse(source, chattemplate.Options{ControlTexts: controls})
+	return m, err
+}

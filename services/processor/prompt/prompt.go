@@ -1,0 +1,149 @@
+// Package prompt turns a request into the tokens that a worker is given, or says which
+// field of it can never be served.
+//
+// A chat goes through the model's template; text of the template may form control tokens,
+// text of the chat never does. A text prompt is the caller's own: its control tokens are
+// parsed. The package picks no worker and reads no file; it starts no goroutine.
+package prompt
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/switchyard-llm/switchyard/libs/chattemplate"
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/sampling"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+)
+
+// Config is what the tokens of a request depend on.
+type Config struct {
+	// Tokenizer is the model's.
+	Tokenizer *tokenizer.Tokenizer
+	// Template is the model's chat template. Nil: it has none, and takes no chats.
+	Template *chattemplate.Template
+	// BOS and EOS are the texts of these tokens, for the template; empty where the model
+	// has none.
+	BOS, EOS string
+	// DefaultMaxTokens bounds an answer where the request does not; at least 1.
+	DefaultMaxTokens int
+	// Parallel bounds how many prompts are rendered and tokenized at once; 0 is one for
+	// each core. Others wait.
+	Parallel int
+}
+
+// Builder makes sequences out of requests. It may be used from any goroutine.
+type Builder struct {
+	cfg   Config
+	ends  []sequence.Token
+	slots chan struct{}
+}
+
+// New returns a Builder for one model.
+func New(cfg Config) *Builder {
+	if cfg.Parallel == 0 {
+		cfg.Parallel = runtime.GOMAXPROCS(0)
+	}
+	return &Builder{cfg: cfg, ends: cfg.Tokenizer.EndTokens(), slots: make(chan struct{}, cfg.Parallel)}
+}
+
+// EndTokens are the model's end-of-generation tokens. They are not to be modified.
+func (b *Builder) EndTokens() []sequence.Token { return b.ends }
+
+// Build validates a request and tokenizes its prompt, for workers whose sequences have at
+// most contextTokens tokens. The sequence lacks only its attempt and its deadline. Errors
+// are INVALID_ARGUMENT with the OpenAI name of the field, or that of ctx, which ends the
+// wait for a core.
+func (b *Builder) Build(ctx context.Context, req *generationv1.Request, contextTokens int) (*generationv1.Sequence, error) {
+	drawn, err := draw(req.GetSampling())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkStop(req.GetLimits().GetStop()); err != nil {
+		return nil, err
+	}
+	if l := req.GetLimits(); l != nil && l.MaxTokens != nil && l.GetMaxTokens() == 0 {
+		return nil, rpc.InvalidArgument("max_tokens", "is 0, want at least 1")
+	}
+	select {
+	case b.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	tokens, field, err := b.tokens(ctx, req)
+	<-b.slots
+	if err != nil {
+		return nil, err
+	}
+	maxTokens, err := b.limit(req.GetLimits(), field, len(tokens), contextTokens)
+	if err != nil {
+		return nil, err
+	}
+	return &generationv1.Sequence{
+		RequestId: req.GetRequestId(), Prompt: tokens, MaxTokens: uint32(maxTokens), StopTokens: b.ends,
+		CacheSalt: req.GetCacheSalt(), Sampling: drawn,
+	}, nil
+}
+
+// tokens gives the prompt and the name of the field that it came from.
+func (b *Builder) tokens(ctx context.Context, req *generationv1.Request) (tokens []sequence.Token, field string, err error) {
+	switch in := req.GetInput().(type) {
+	case *generationv1.Request_Chat:
+		tokens, err = b.chat(ctx, in.Chat)
+		return tokens, "messages", err
+	case *generationv1.Request_Text:
+		tokens, err = b.text(in.Text)
+		return tokens, "prompt", err
+	case *generationv1.Request_TokenIds:
+		return in.TokenIds.GetIds(), "prompt", b.check(in.TokenIds.GetIds())
+	default:
+		return nil, "", rpc.InvalidArgument("prompt", "neither messages nor a prompt is set, want one of them")
+	}
+}
+
+func (b *Builder) text(text string) ([]sequence.Token, error) {
+	tokens := b.cfg.Tokenizer.Encode(nil, text, tokenizer.WithSpecial)
+	bos, ok := b.cfg.Tokenizer.BOS()
+	if ok && b.cfg.Tokenizer.AddBOS() && (len(tokens) == 0 || tokens[0] != bos) {
+		tokens = append([]sequence.Token{bos}, tokens...)
+	}
+	if len(tokens) == 0 {
+		return nil, rpc.InvalidArgument("prompt", "has no tokens, want at least one")
+	}
+	return tokens, nil
+}
+
+func (b *Builder) check(ids []sequence.Token) error {
+	if len(ids) == 0 {
+		return rpc.InvalidArgument("prompt", "has no tokens, want at least one")
+	}
+	vocabulary := b.cfg.Tokenizer.VocabTokens()
+	for i, id := range ids {
+		if int(id) >= vocabulary {
+			return rpc.InvalidArgument("prompt", fmt.Sprintf("token %d is %d, want less than the vocabulary's %d", i, id, vocabulary))
+		}
+	}
+	return nil
+}
+
+// draw completes the sampling parameters with their defaults and checks them.
+func draw(p *generationv1.Sampling) (*generationv1.Sampling, error) {
+	temperature, topP, topK := float32(1), float32(1), p.GetTopK()
+	if p != nil && p.Temperature != nil {
+		temperature = p.GetTemperature()
+	}
+	if p != nil && p.TopP != nil {
+		topP = p.GetTopP()
+	}
+	err := sampling.Validate(sequence.Sampling{Temperature: temperature, TopP: topP, TopK: int(topK)})
+	if err != nil {
+		return nil, samplingError(err)
+	}
+	if p == nil || p.Seed == nil {
+		return nil, rpc.InvalidArgument("seed", "is not set, want the seed that the frontend draws where the client gives none")
+	}
+	return &generationv1.Sampling{Temperature: &temperature, TopP: &topP, TopK: &topK, Seed: p.Seed}, nil
+}

@@ -1,0 +1,36 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Policy names a way of picking workers.
+type Policy string
+
+const (
+	// KV takes the lowest cost: uncached prompt, active prefill and active decode.
+	KV Policy = "kv"
+	// RoundRobin takes one after the other.
+	RoundRobin Policy = "round-robin"
+	// Random takes any.
+	Random Policy = "random"
+	// LeastLoaded takes the lowest active prefill and decode, whatever is cached.
+	LeastLoaded Policy = "least-loaded"
+)
+
+var policies = []Policy{KV, RoundRobin, Random, LeastLoaded}
+
+func (p Policy) valid() bool { return slices.Contains(policies, p) }
+
+// UnmarshalText takes the name of a policy.
+func (p *Policy) UnmarshalText(text []byte) error {
+	if !Policy(text).valid() {
+		return fmt.Errorf("policy %q, want one of %v", text, policies)
+	}
+	*p = Policy(text)
+	return nil
+}
+
+// MarshalText gives the name of the policy.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p), nil }
