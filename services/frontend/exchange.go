@@ -1,0 +1,164 @@
+package frontend
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/api/httpbody"
+
+	"github.com/switchyard-llm/switchyard/services/frontend/openai"
+)
+
+// flushBytes is how much of a stream may wait in memory for the tokens behind it.
+const flushBytes = 16 << 10
+
+// exchange is one HTTP request and its answer. The gateway sees it as the ResponseWriter;
+// the other parts find it in the context. The handler's goroutine and the coroutine of the
+// service's method inside it own it, of which only one runs at a time; a method that the
+// handler has left behind does not touch it any more.
+//
+// It decides what the gateway cannot: which status the answer has, whether an error is a
+// body or an event, and when bytes go out. They wait while more tokens are there already,
+// so that a burst costs one write.
+type exchange struct {
+	id       string // of the answer, and of the request in the logs
+	clientID string // what the client calls its request; may be empty
+	start    time.Time
+	writer   http.ResponseWriter
+	wire     *http.ResponseController
+	cancel   context.CancelFunc // of the request's context
+
+	writeTimeout time.Duration
+	armed        time.Time // when the write deadline was set last
+
+	encoder openai.Encoder
+	body    httpbody.HttpBody // what the gateway is given for each message
+	waiting func() bool       // whether another message is there already. Nil: not known
+
+	buffer    []byte
+	status    int
+	streaming bool // the answer is a stream of events
+	committed bool // the status is out
+	ended     bool // an error was written; nothing may follow
+	lost      bool // the client does not take what is written
+	counted   bool // the service counts and logs this request
+	failure   *openai.Error
+}
+
+var (
+	_ http.ResponseWriter = (*exchange)(nil)
+	_ http.Flusher        = (*exchange)(nil)
+)
+
+type exchangeKey struct{}
+
+// exchangeOf finds the exchange of an HTTP request; nil for a gRPC caller's.
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// follow tells how the answer is written: with usage or not, and what comes next.
+func (x *exchange) follow(includeUsage bool, waiting func() bool) {
+	x.encoder.IncludeUsage = includeUsage
+	x.waiting = waiting
+}
+
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header { return x.writer.Header() }
+
+// WriteHeader does nothing: the gateway calls it with statuses of its own making.
+func (x *exchange) WriteHeader(int) {}
+
+// Write keeps p. It does not fail: once the client is lost, the request's context ends,
+// and whoever writes finds out by it.
+func (x *exchange) Write(p []byte) (int, error) {
+	if !x.ended && !x.lost {
+		x.buffer = append(x.buffer, p...)
+	}
+	return len(p), nil
+}
+
+// Flush implements http.Flusher. The gateway calls it after each message.
+func (x *exchange) Flush() {
+	switch {
+	case !x.streaming || len(x.buffer) == 0:
+	case len(x.buffer) < flushBytes && x.waiting != nil && x.waiting():
+	default:
+		x.push()
+		x.flushWire()
+	}
+}
+
+// fail ends the answer with an error: with its status, or as an event if that is too late.
+func (x *exchange) fail(e *openai.Error) {
+	if x.ended {
+		return
+	}
+	x.failure, x.ended = e, true
+	if x.committed && x.streaming {
+		x.buffer = e.AppendEvent(x.buffer)
+		return
+	}
+	x.streaming = false
+	x.status = e.HTTPStatus
+	x.buffer = e.AppendJSON(x.buffer[:0])
+	x.Header().Set("Content-Type", openai.ContentTypeJSON)
+	if after := e.RetryAfterHeader(); after != "" {
+		x.Header().Set("Retry-After", after)
+	}
+}
+
+// finish writes what is left. The handler calls it last.
+func (x *exchange) finish() {
+	if !x.streaming && !x.committed {
+		x.Header().Set("Content-Length", strconv.Itoa(len(x.buffer)))
+	}
+	x.push()
+}
+
+// push writes the buffer.
+func (x *exchange) push() {
+	if x.lost || x.committed && len(x.buffer) == 0 {
+		return
+	}
+	x.arm()
+	if !x.committed {
+		x.committed = true
+		if x.streaming {
+			x.Header().Set("Cache-Control", "no-cache")
+			x.Header().Set("X-Accel-Buffering", "no") // nginx would collect events
+		}
+		x.writer.WriteHeader(x.status)
+	}
+	_, err := x.writer.Write(x.buffer)
+	x.buffer = x.buffer[:0]
+	x.note(err)
+}
+
+func (x *exchange) flushWire() {
+	if !x.lost {
+		x.note(x.wire.Flush())
+	}
+}
+
+// note ends the request when its client is gone or too slow.
+func (x *exchange) note(err error) {
+	if err != nil {
+		x.lost = true
+		x.cancel()
+	}
+}
+
+// arm sets the deadline of writes anew, but not for each: a quarter of it may be gone.
+func (x *exchange) arm() {
+	now := time.Now()
+	if now.Sub(x.armed) < x.writeTimeout/4 {
+		return
+	}
+	x.armed = now
+	// A writer without deadlines, as in tests, has no connection that could block.
+	_ = x.wire.SetWriteDeadline(now.Add(x.writeTimeout))
+}

@@ -1,0 +1,243 @@
+package frontend_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/rpc/local"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
+	"github.com/switchyard-llm/switchyard/services/frontend"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const model = "acme/echo"
+
+// sender is the server's end of a Generate.
+type sender = grpc.ServerStreamingServer[processorv1.GenerateResponse]
+
+// processor is one that works: it answers with the words of the prompt, one per token. A
+// test may put its own handler in the place of that.
+type processor struct {
+	processorv1.UnimplementedProcessorServer
+	handler func(*generationv1.Request, sender) error
+
+	mu   sync.Mutex
+	last *generationv1.Request
+}
+
+func (p *processor) Generate(in *processorv1.GenerateRequest, out sender) error {
+	p.mu.Lock()
+	p.last = in.GetRequest()
+	p.mu.Unlock()
+	if p.handler != nil {
+		return p.handler(in.GetRequest(), out)
+	}
+	return echo(in.GetRequest(), out)
+}
+
+func (p *processor) request() *generationv1.Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+func (p *processor) Models(context.Context, *processorv1.ModelsRequest) (*processorv1.ModelsResponse, error) {
+	return &processorv1.ModelsResponse{Models: []*processorv1.Model{{Name: model, ContextTokens: 8192, CreatedUnix: 1700000000}, {Name: "b"}}}, nil
+}
+
+// echo answers a request.
+func echo(in *generationv1.Request, out sender) error {
+	if in.GetModel() != model {
+		return rpc.NotFound("model", in.GetModel())
+	}
+	prompt := in.GetText()
+	if messages := in.GetChat().GetMessages(); len(messages) > 0 {
+		prompt = messages[len(messages)-1].GetContent()
+	}
+	words := strings.SplitAfter(prompt, " ")
+	if ids := in.GetTokenIds().GetIds(); len(ids) > 0 {
+		words = strings.Split(strings.Repeat("t", len(ids)), "")
+	}
+	finish := generationv1.FinishReason_FINISH_REASON_STOP
+	if most := in.GetLimits().GetMaxTokens(); most > 0 && int(most) < len(words) {
+		words, finish = words[:most], generationv1.FinishReason_FINISH_REASON_LENGTH
+	}
+	for _, word := range words {
+		if err := say(out, word); err != nil {
+			return err
+		}
+	}
+	return end(out, finish, uint32(len(words)))
+}
+
+func say(out sender, text string) error {
+	return out.Send(&processorv1.GenerateResponse{Chunk: &generationv1.Chunk{Text: text}})
+}
+
+func end(out sender, finish generationv1.FinishReason, tokens uint32) error {
+	return out.Send(&processorv1.GenerateResponse{Chunk: &generationv1.Chunk{
+		FinishReason: finish, Usage: &generationv1.Usage{PromptTokens: 7, CompletionTokens: tokens, CachedTokens: 4},
+	}})
+}
+
+// config is the default without anything outside of the test.
+func config() frontend.Config {
+	cfg := frontend.DefaultConfig()
+	cfg.HTTP, cfg.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	return cfg
+}
+
+// connect makes an in-process client of p.
+func connect(t testing.TB, p processorv1.ProcessorServer) processorv1.ProcessorClient {
+	t.Helper()
+	conn := local.New(local.Options{})
+	processorv1.RegisterProcessorServer(conn, p)
+	t.Cleanup(conn.Close)
+	return processorv1.NewProcessorClient(conn)
+}
+
+// serve starts an HTTP server for a frontend on p and returns its URL.
+func serve(t testing.TB, p *processor, change func(*frontend.Config, *frontend.Deps)) string {
+	t.Helper()
+	cfg, deps := config(), frontend.Deps{Processor: connect(t, p)}
+	if change != nil {
+		change(&cfg, &deps)
+	}
+	f, err := frontend.New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(f.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		f.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return server.URL
+}
+
+// post sends a body and returns the answer with its body read.
+func post(t testing.TB, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	return do(t, http.MethodPost, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+}
+
+func do(t testing.TB, method, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(data)
+}
+
+// chatBody is a chat request; more holds further members, each with a comma before it.
+func chatBody(content, more string) string {
+	text, _ := json.Marshal(content)
+	return `{"model":"` + model + `","messages":[{"role":"user","content":` + string(text) + `}]` + more + `}`
+}
+
+// failure is an OpenAI error object.
+type failure struct {
+	Message string
+	Type    string
+	Param   *string
+	Code    *string
+}
+
+func failureOf(t testing.TB, body string) failure {
+	t.Helper()
+	var v struct{ Error *failure }
+	d := json.NewDecoder(strings.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil || v.Error == nil {
+		t.Fatalf("%q is no OpenAI error: %v", body, err)
+	}
+	return *v.Error
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return "null"
+	}
+	return *s
+}
+
+// pipeListener accepts in-memory connections, so that a test can run in a synctest bubble.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects and sends a chat request for a stream; the caller reads the answer.
+func (l *pipeListener) stream(t testing.TB, body string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	client, server := net.Pipe()
+	l.conns <- server
+	r, err := http.NewRequest(http.MethodPost, "http://x/v1/chat/completions", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Write(client); err != nil {
+		t.Fatal(err)
+	}
+	return client, bufio.NewReader(client)
+}
+
+// panicking is a client whose own code panics.
+type panicking struct{ processorv1.ProcessorClient }
+
+func (panicking) Generate(context.Context, *processorv1.GenerateRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[processorv1.GenerateResponse], error) {
+	panic("boom")
+}
+
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }

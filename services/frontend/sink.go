@@ -1,0 +1,71 @@
+package frontend
+
+import (
+	"google.golang.org/grpc"
+
+	frontendv1 "github.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+)
+
+// sink is where the messages of an answer go; the two RPCs have messages of their own.
+type sink interface {
+	completion(*generationv1.Completion) error
+	chunk(*generationv1.Chunk) error
+	done(*frontendv1.Done) error
+	keepalive() error
+}
+
+// kind is what the two RPCs differ in.
+type kind struct {
+	name     string // in logs, spans and metrics
+	idPrefix string
+}
+
+var (
+	chatKind = kind{"chat.completions", "chatcmpl-"}
+	textKind = kind{"completions", "cmpl-"}
+)
+
+type chatSink struct {
+	stream grpc.ServerStreamingServer[frontendv1.ChatCompletionsResponse]
+}
+
+var _ sink = chatSink{}
+
+func (s chatSink) completion(c *generationv1.Completion) error {
+	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Completion{Completion: c}})
+}
+
+func (s chatSink) chunk(c *generationv1.Chunk) error {
+	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Chunk{Chunk: c}})
+}
+
+func (s chatSink) done(d *frontendv1.Done) error {
+	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Done{Done: d}})
+}
+
+func (s chatSink) keepalive() error {
+	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Keepalive{Keepalive: &frontendv1.Keepalive{}}})
+}
+
+type textSink struct {
+	stream grpc.ServerStreamingServer[frontendv1.CompletionsResponse]
+}
+
+var _ sink = textSink{}
+
+func (s textSink) completion(c *generationv1.Completion) error {
+	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Completion{Completion: c}})
+}
+
+func (s textSink) chunk(c *generationv1.Chunk) error {
+	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Chunk{Chunk: c}})
+}
+
+func (s textSink) done(d *frontendv1.Done) error {
+	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Done{Done: d}})
+}
+
+func (s textSink) keepalive() error {
+	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Keepalive{Keepalive: &frontendv1.Keepalive{}}})
+}
