@@ -1,0 +1,369 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/switchyard-llm/switchyard/libs/discovery"
+	"github.com/switchyard-llm/switchyard/libs/engine/cpu/cputest"
+	"github.com/switchyard-llm/switchyard/libs/gguf"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	frontendv1 "github.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1"
+	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+	"github.com/switchyard-llm/switchyard/services/decodeworker"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
+	"github.com/switchyard-llm/switchyard/services/frontend"
+	"github.com/switchyard-llm/switchyard/services/planner"
+	"github.com/switchyard-llm/switchyard/services/prefillworker"
+	"github.com/switchyard-llm/switchyard/services/processor"
+)
+
+// patience bounds each wait for something that must happen.
+const patience = 60 * time.Second
+
+const modelName = "random"
+
+var discard = slog.New(slog.DiscardHandler)
+
+// process is one OS process of the cluster.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	kept io.Closer // its standard input: it ends when this closes
+
+	ready chan struct{} // closed once it says so
+	done  chan struct{} // closed at its end, with err set
+	err   error
+}
+
+// cluster is the whole system on this machine.
+type cluster struct {
+	t     *testing.T
+	dir   string
+	model string
+
+	etcd, nats, http string
+	processes        map[string]*process
+
+	discovery *discovery.Client
+	frontend  frontendv1.FrontendClient
+	decodes   []decodeworkerv1.DecodeWorkerClient
+	prefills  []prefillworkerv1.PrefillWorkerClient
+}
+
+// options are what a test changes of the usual cluster.
+type options struct {
+	model   string // a file; empty: one with random weights of this shape
+	shape   cputest.Shape
+	decode  func(i int, c *decodeConfig)
+	prefill func(i int, c *prefillConfig)
+}
+
+// start brings up a cluster of two decode and two prefill workers and waits until it serves.
+func start(t *testing.T, o options) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: t.TempDir(), processes: make(map[string]*process), etcd: freeAddress(t), nats: freeAddress(t), http: freeAddress(t)}
+	if c.model = o.model; c.model == "" {
+		c.model = writeModel(t, c.dir, o.shape)
+	}
+	t.Cleanup(c.stop)
+	c.spawn("etcd", "etcd", serverConfig{c.etcd})
+	c.spawn("nats", "nats", serverConfig{c.nats})
+	c.await("etcd", "nats")
+	c.startServices(o)
+	c.connect()
+	return c
+}
+
+func (c *cluster) startServices(o options) {
+	frontendAddress := freeAddress(c.t)
+	f := frontend.DefaultConfig()
+	f.Telemetry.LogLevel = "warn"
+	f.HTTP, f.Listen, f.Etcd = c.http, frontendAddress, []string{c.etcd}
+	p := processor.DefaultConfig()
+	p.Telemetry.LogLevel = "warn"
+	p.Listen, p.Etcd, p.Model, p.Name = "127.0.0.1:0", []string{c.etcd}, c.model, modelName
+	pl := planner.DefaultConfig()
+	pl.Listen, pl.Etcd = "127.0.0.1:0", []string{c.etcd}
+	c.spawn("planner", "planner", pl)
+	for i := range 2 {
+		d := decodeConfig{Config: decodeworker.DefaultConfig()}
+		c.worker(&d.ProcessConfig, fmt.Sprintf("decode-%d", i))
+		pf := prefillConfig{Config: prefillworker.DefaultConfig()}
+		c.worker(&pf.ProcessConfig, fmt.Sprintf("prefill-%d", i))
+		if o.decode != nil {
+			o.decode(i, &d)
+		}
+		if o.prefill != nil {
+			o.prefill(i, &pf)
+		}
+		c.spawn(d.ID, "decode", d)
+		c.spawn(pf.ID, "prefill", pf)
+		c.decodes = append(c.decodes, decodeworkerv1.NewDecodeWorkerClient(c.dial(d.Listen)))
+		c.prefills = append(c.prefills, prefillworkerv1.NewPrefillWorkerClient(c.dial(pf.Listen)))
+	}
+	c.spawn("processor", "processor", p)
+	c.spawn("frontend", "frontend", f)
+	c.await("planner", "decode-0", "decode-1", "prefill-0", "prefill-1", "processor", "frontend")
+	c.frontend = frontendv1.NewFrontendClient(c.dial(frontendAddress))
+}
+
+// worker fills in what all workers have in common.
+func (c *cluster) worker(p *worker.ProcessConfig, id string) {
+	p.ID, p.Listen = id, freeAddress(c.t)
+	p.Etcd, p.NATS, p.Sockets = []string{c.etcd}, "nats://"+c.nats, c.dir
+	p.Engine.Model, p.Engine.Name, p.Engine.Threads = c.model, modelName, 1
+	p.Pool.Poison = true
+	p.Telemetry.LogLevel = "warn"
+}
+
+// spawn starts a process.
+func (c *cluster) spawn(name, role string, config any) {
+	c.t.Helper()
+	text, err := json.Marshal(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, configVariable+"="+string(text))
+	log, err := os.OpenFile(filepath.Join(c.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	p := &process{name: name, cmd: cmd, kept: in, ready: make(chan struct{}), done: make(chan struct{})}
+	c.processes[name] = p
+	go func() {
+		defer close(p.done)
+		if bufio.NewScanner(out).Scan() {
+			close(p.ready)
+		}
+		_, _ = io.Copy(io.Discard, out)
+		p.err = cmd.Wait()
+	}()
+}
+
+// await waits until processes say that they are ready.
+func (c *cluster) await(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		p := c.processes[name]
+		select {
+		case <-p.ready:
+		case <-p.done:
+			c.t.Fatalf("%s ended: %v\n%s", name, p.err, c.log(name))
+		case <-time.After(patience):
+			c.t.Fatalf("%s is not ready\n%s", name, c.log(name))
+		}
+	}
+}
+
+func (c *cluster) log(name string) string {
+	text, err := os.ReadFile(filepath.Join(c.dir, name+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-8000):])
+}
+
+// signal sends a signal to a process.
+func (c *cluster) signal(name string, s syscall.Signal) {
+	c.t.Helper()
+	if err := c.processes[name].cmd.Process.Signal(s); err != nil {
+		c.t.Fatalf("signal %v to %s: %v", s, name, err)
+	}
+}
+
+// kill ends a process at once.
+func (c *cluster) kill(name string) {
+	c.t.Helper()
+	c.signal(name, syscall.SIGKILL)
+	<-c.processes[name].done
+}
+
+// stop ends everything, workers before what they need, and shows the logs of a failed test.
+func (c *cluster) stop() {
+	for _, name := range []string{"frontend", "processor", "decode-0", "decode-1", "prefill-0", "prefill-1", "planner", "nats", "etcd"} {
+		p := c.processes[name]
+		if p == nil {
+			continue
+		}
+		_ = p.cmd.Process.Signal(syscall.SIGCONT) // the test may have stopped it, or it has ended
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+		case <-time.After(10 * time.Second):
+			c.t.Errorf("%s did not end", name)
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
+		_ = p.kept.Close()
+		if c.t.Failed() {
+			c.t.Logf("%s:\n%s", name, c.log(name))
+		}
+	}
+}
+
+func (c *cluster) dial(address string) *grpc.ClientConn {
+	c.t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// connect opens what the test itself needs and waits until the frontend serves the model
+// and both decode workers see both prefill workers.
+func (c *cluster) connect() {
+	c.t.Helper()
+	cfg := discovery.DefaultConfig()
+	cfg.Endpoints = []string{c.etcd}
+	var err error
+	if c.discovery, err = discovery.Open(c.t.Context(), cfg, discard); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = c.discovery.Close() })
+	c.eventually("the frontend serves the model", func() error {
+		response, err := http.Get("http://" + c.http + "/health")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("/health answers %s", response.Status)
+		}
+		models, err := c.frontend.ListModels(c.t.Context(), &frontendv1.ListModelsRequest{})
+		if err == nil && len(models.GetModels()) != 1 {
+			err = fmt.Errorf("models %v", models)
+		}
+		return err
+	})
+}
+
+// policy sets where prompts are computed, and waits until it is in force by its effect on a request.
+func (c *cluster) policy(p disagg.Policy) {
+	c.t.Helper()
+	if err := c.discovery.PutJSON(c.t.Context(), discovery.ConfigKey(modelName, "disagg"), p); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// eventually waits until check is content.
+func (c *cluster) eventually(what string, check func() error) {
+	c.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			c.t.Fatalf("%s: not within %v: %v", what, patience, err)
+		}
+	}
+}
+
+func (c *cluster) describeDecode(i int) *decodeworkerv1.DescribeResponse {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	d, err := c.decodes[i].Describe(ctx, &decodeworkerv1.DescribeRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}
+
+func (c *cluster) describePrefill(i int) *prefillworkerv1.DescribeResponse {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	d, err := c.prefills[i].Describe(ctx, &prefillworkerv1.DescribeRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}
+
+// freeAddress is a loopback address that nobody listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// writeModel makes a model with random weights. The text of each of its ordinary tokens is
+// two letters, so that the text of an answer says its tokens.
+func writeModel(t *testing.T, dir string, shape cputest.Shape) string {
+	t.Helper()
+	path := filepath.Join(dir, "random.gguf")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := cputest.Write(file, shape, 1, vocabulary(shape)...); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func vocabulary(shape cputest.Shape) []gguf.Pair {
+	tokens, types := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, []int32{3, 3, 3}
+	for i := 3; i < shape.VocabTokens; i++ {
+		tokens = append(tokens, string([]byte{'A' + byte(i/26), 'a' + byte(i%26)}))
+		types = append(types, 1)
+	}
+	return []gguf.Pair{
+		{Key: "tokenizer.ggml.model", Value: "gpt2"},
+		{Key: "tokenizer.ggml.pre", Value: "smollm"},
+		{Key: "tokenizer.ggml.tokens", Value: tokens},
+		{Key: "tokenizer.ggml.token_type", Value: types},
+		{Key: "tokenizer.ggml.merges", Value: []string{}},
+		{Key: "tokenizer.ggml.bos_token_id", Value: uint32(1)},
+		{Key: "tokenizer.ggml.eos_token_id", Value: uint32(2)},
+		{Key: "tokenizer.ggml.add_bos_token", Value: false},
+	}
+}

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	frontendv1 "github.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+)
+
+// request is what a client asks.
+type request struct {
+	prompt      []sequence.Token
+	text        string // instead of prompt
+	maxTokens   uint32
+	temperature float32
+	seed        uint64
+	salt        string
+}
+
+// answer is what it got.
+type answer struct {
+	text   string
+	finish generationv1.FinishReason
+	usage  *generationv1.Usage
+	served *generationv1.Served
+}
+
+func (r request) typed() *generationv1.Request {
+	typed := &generationv1.Request{
+		Model: modelName, Input: &generationv1.Request_TokenIds{TokenIds: &generationv1.TokenIds{Ids: r.prompt}},
+		Sampling:  &generationv1.Sampling{Temperature: proto.Float32(r.temperature), Seed: proto.Uint64(r.seed)},
+		Limits:    &generationv1.Limits{MaxTokens: proto.Uint32(r.maxTokens)},
+		CacheSalt: r.salt, Stream: true,
+	}
+	if r.text != "" {
+		typed.Input = &generationv1.Request_Text{Text: r.text}
+	}
+	return typed
+}
+
+// ask sends a request and collects its stream. Chunks beyond the first are counted by onChunk.
+func (c *cluster) ask(ctx context.Context, r request, onChunk func()) (answer, error) {
+	stream, err := c.frontend.Completions(ctx, &frontendv1.CompletionsRequest{
+		Request: &frontendv1.CompletionsRequest_Typed{Typed: r.typed()},
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	var a answer
+	var text strings.Builder
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			a.text = text.String()
+			if a.finish == generationv1.FinishReason_FINISH_REASON_UNSPECIFIED {
+				return a, errors.New("the stream ended without a finish reason")
+			}
+			return a, nil
+		}
+		if err != nil {
+			return a, err
+		}
+		chunk := m.GetChunk()
+		if chunk == nil {
+			continue
+		}
+		text.WriteString(chunk.GetText())
+		if onChunk != nil {
+			onChunk()
+		}
+		if chunk.GetFinishReason() != generationv1.FinishReason_FINISH_REASON_UNSPECIFIED {
+			a.finish, a.usage, a.served = chunk.GetFinishReason(), chunk.GetUsage(), chunk.GetServed()
+		}
+	}
+}
+
+// same says whether two answers are equal token for token.
+func same(a, b answer) error {
+	if a.text != b.text || a.finish != b.finish || a.usage.GetCompletionTokens() != b.usage.GetCompletionTokens() {
+		return fmt.Errorf("%q %v %d tokens, want %q %v %d tokens", a.text, a.finish, a.usage.GetCompletionTokens(),
+			b.text, b.finish, b.usage.GetCompletionTokens())
+	}
+	return nil
+}
+
+// source draws requests that share prefixes.
+type source struct {
+	rnd    *rand.Rand
+	vocab  int
+	shared [][]sequence.Token
+}
+
+func newSource(seed uint64, vocab int) *source {
+	s := &source{rnd: rand.New(rand.NewPCG(seed, seed)), vocab: vocab}
+	for range 6 {
+		s.shared = append(s.shared, s.tokens(64+s.rnd.IntN(128)))
+	}
+	return s
+}
+
+func (s *source) tokens(n int) []sequence.Token {
+	t := make([]sequence.Token, n)
+	for i := range t {
+		t[i] = sequence.Token(3 + s.rnd.IntN(s.vocab-3))
+	}
+	return t
+}
+
+// next draws a request: half of them begin with a shared prefix, half are greedy.
+func (s *source) next() request {
+	r := request{maxTokens: uint32(1 + s.rnd.IntN(24)), seed: s.rnd.Uint64()}
+	if s.rnd.IntN(2) == 0 {
+		r.temperature = 0.8
+	}
+	if s.rnd.IntN(3) > 0 {
+		prefix := s.shared[s.rnd.IntN(len(s.shared))]
+		r.prompt = append(r.prompt, prefix[:1+s.rnd.IntN(len(prefix))]...)
+	}
+	r.prompt = append(r.prompt, s.tokens(1+s.rnd.IntN(120))...)
+	return r
+}

@@ -1,0 +1,54 @@
+// Command switchyard is what a person types: it serves a model on one machine, and talks
+// to servers.
+//
+// Exit codes: 0 done, 1 an error in one line on standard error, 2 wrong usage.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/switchyard-llm/switchyard/libs/modelstore"
+)
+
+// commands are the subcommands with their flags.
+type commands struct {
+	Serve    serveCmd    `cmd:"" help:"Run everything in one process: an OpenAI server with its workers."`
+	Chat     chatCmd     `cmd:"" help:"Talk to a server from the terminal."`
+	Status   statusCmd   `cmd:"" help:"Show the workers, their load and what they did."`
+	Policy   policyCmd   `cmd:"" help:"Show or set where prompts are computed."`
+	Trace    traceCmd    `cmd:"" help:"Show one request's way from span files."`
+	Tokenize tokenizeCmd `cmd:"" help:"Show the tokens of a text."`
+	Render   renderCmd   `cmd:"" help:"Show the prompt that a conversation becomes."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills
+	os.Exit(execute(ctx, os.Args[1:]))
+}
+
+// execute runs one command line and answers its exit code.
+func execute(ctx context.Context, args []string) int {
+	parser, err := kong.New(&commands{}, kong.Name("switchyard"), kong.UsageOnError(), kong.Vars{"data": defaultData(), "model": modelstore.DefaultModel},
+		kong.Description("Serve large language models."), kong.BindTo(ctx, (*context.Context)(nil)))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "switchyard:", err)
+		return 1
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "switchyard:", err)
+		return 2
+	}
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "switchyard:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/switchyard-llm/switchyard/libs/discovery"
+	"github.com/switchyard-llm/switchyard/libs/embedded"
+	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
+	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
+	"github.com/switchyard-llm/switchyard/libs/telemetry"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	"github.com/switchyard-llm/switchyard/services/decodeworker"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
+	"github.com/switchyard-llm/switchyard/services/frontend"
+	"github.com/switchyard-llm/switchyard/services/planner"
+	"github.com/switchyard-llm/switchyard/services/prefillworker"
+	"github.com/switchyard-llm/switchyard/services/processor"
+)
+
+// serveCmd runs the five services in one process.
+type serveCmd struct {
+	Model     string   `help:"A GGUF file, or the name of a model that can be fetched." default:"${model}"`
+	Engine    string   `help:"Engine of the workers." enum:"cpu" default:"cpu"`
+	HTTP      string   `help:"Address of the OpenAI server." default:"127.0.0.1:8000" name:"http"`
+	Decode    int      `help:"Decode workers." default:"1"`
+	Prefill   int      `help:"Prefill workers." default:"1"`
+	Split     string   `help:"Where prompts are computed: threshold, always or never. Empty leaves what is in etcd; threshold at first." placeholder:"POLICY"`
+	Data      string   `help:"Folder for what this server keeps." default:"${data}" type:"path"`
+	Etcd      []string `help:"Endpoints of an external etcd; an embedded one if none." placeholder:"HOST:PORT"`
+	NATS      string   `help:"URL of an external NATS; an embedded one if empty." name:"nats"`
+	Poison    bool     `help:"Fill reserved blocks with NaN before a remote write."`
+	TraceFile string   `help:"Append spans to this file; see the trace command." type:"path"`
+	OTLP      string   `help:"host:port of an OTLP collector for spans." name:"otlp"`
+	LogLevel  string   `help:"debug, info, warn or error." default:"warn"`
+	LogFormat string   `help:"text or json." default:"text"`
+}
+
+// startTimeout bounds how long the start may take once the model is there.
+const startTimeout = 10 * time.Second
+
+// server is what serveCmd has opened.
+type server struct {
+	cmd     *serveCmd
+	shared  worker.Shared
+	text    *processor.Model
+	etcd    []string
+	nats    string
+	closers []func() error // in the order of opening
+	ready   func(ctx context.Context) error
+	url     string
+}
+
+// Run implements the command.
+func (c *serveCmd) Run(ctx context.Context) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	s := &server{cmd: c}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.takeFolder(); err != nil {
+		return err
+	}
+	if err := s.loadModel(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.openCommon(bounded); err != nil {
+		return err
+	}
+	services, err := s.openServices(bounded)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, services)
+}
+
+func (c *serveCmd) check() error {
+	if c.Decode < 1 {
+		return fmt.Errorf("--decode is %d, want at least 1", c.Decode)
+	}
+	if c.Prefill < 0 {
+		return fmt.Errorf("--prefill is %d, want at least 0", c.Prefill)
+	}
+	if c.Split != "" && !slices.Contains(disagg.Names(), c.Split) {
+		return fmt.Errorf("--split is %q, want one of %q", c.Split, disagg.Names())
+	}
+	// A port that is taken should not show only after the model was loaded.
+	l, err := net.Listen("tcp", c.HTTP)
+	if err != nil {
+		return fmt.Errorf("--http is %q: %w", c.HTTP, err)
+	}
+	return l.Close()
+}
+
+func (s *server) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+func (s *server) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// takeFolder makes the data folder this server's own for as long as it runs.
+func (s *server) takeFolder() error {
+	if err := os.MkdirAll(s.cmd.Data, 0o700); err != nil {
+		return fmt.Errorf("--data is %q: %w", s.cmd.Data, err)
+	}
+	release, err := lockFolder(s.cmd.Data)
+	if err != nil {
+		return fmt.Errorf("--data is %q: %w", s.cmd.Data, err)
+	}
+	s.onClose(release)
+	return nil
+}
+
+// loadModel loads the weights once for all workers, and the text side for the processor.
+func (s *server) loadModel(ctx context.Context) error {
+	model, name, err := worker.LoadModel(ctx, worker.EngineConfig{Model: s.cmd.Model})
+	if err != nil {
+		return err
+	}
+	s.onClose(model.Close)
+	s.shared.Model, s.shared.ModelName = model, name
+	s.text, err = processor.LoadModel(ctx, s.cmd.Model, name)
+	return err
+}
+
+// openCommon opens what all services share.
+func (s *server) openCommon(ctx context.Context) error {
+	cfg := telemetry.Config{OTLPEndpoint: s.cmd.OTLP, TraceFile: s.cmd.TraceFile, LogLevel: s.cmd.LogLevel, LogFormat: s.cmd.LogFormat}
+	t, err := telemetry.Open(ctx, cfg, "switchyard", "serve")
+	if err != nil {
+		return err
+	}
+	s.onClose(func() error { return t.Shutdown(context.Background()) })
+	s.shared.Telemetry = t
+	if err := s.openServers(ctx); err != nil {
+		return err
+	}
+	d := discovery.DefaultConfig()
+	d.Endpoints = s.etcd
+	if s.shared.Discovery, err = discovery.Open(ctx, d, t.Logger()); err != nil {
+		return err
+	}
+	s.onClose(s.shared.Discovery.Close)
+	if s.shared.NATS, err = prefillqueue.Connect(ctx, s.nats, "serve", t.Logger()); err != nil {
+		return err
+	}
+	s.onClose(func() error { s.shared.NATS.Close(); return nil })
+	s.shared.Network = inproc.NewNetwork()
+	return s.setPolicy(ctx)
+}
+
+// openServers starts the embedded etcd and NATS where no others are named.
+func (s *server) openServers(ctx context.Context) error {
+	if s.etcd = s.cmd.Etcd; len(s.etcd) == 0 {
+		etcd, err := embedded.StartEtcd(ctx, embedded.EtcdConfig{})
+		if err != nil {
+			return err
+		}
+		s.onClose(etcd.Close)
+		s.etcd = []string{etcd.Endpoint()}
+	}
+	if s.nats = s.cmd.NATS; s.nats == "" {
+		nats, err := embedded.StartNATS(ctx, embedded.NATSConfig{})
+		if err != nil {
+			return err
+		}
+		s.onClose(nats.Close)
+		s.nats = nats.URL()
+	}
+	return nil
+}
+
+// setPolicy writes the policy of the command line to etcd, where it can be changed live.
+func (s *server) setPolicy(ctx context.Context) error {
+	if s.cmd.Split == "" {
+		return nil
+	}
+	policy := disagg.DefaultPolicy(blockTokens)
+	policy.Policy = s.cmd.Split
+	return s.shared.Discovery.PutJSON(ctx, discovery.ConfigKey(s.shared.ModelName, "disagg"), policy)
+}
+
+// blockTokens is the block size of the CPU engine's pools.
+const blockTokens = 16
+
+// part is a service that was opened.
+type part struct {
+	name string
+	run  func(context.Context) error
+}
+
+// openServices opens the five services; their order is that of their start.
+func (s *server) openServices(ctx context.Context) (parts []part, err error) {
+	pl := planner.DefaultConfig()
+	pl.Listen = "127.0.0.1:0"
+	planning, err := planner.Open(ctx, pl, planner.Shared{Discovery: s.shared.Discovery, Telemetry: s.shared.Telemetry})
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, part{"planner", planning.Run})
+	for i := range s.cmd.Prefill {
+		cfg := prefillworker.DefaultConfig()
+		s.workerConfig(&cfg.ProcessConfig, fmt.Sprintf("prefill-%d", i))
+		prefill, err := prefillworker.Open(ctx, cfg, s.shared)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{cfg.ID, prefill.Run})
+	}
+	for i := range s.cmd.Decode {
+		cfg := decodeworker.DefaultConfig()
+		s.workerConfig(&cfg.ProcessConfig, fmt.Sprintf("decode-%d", i))
+		decode, err := decodeworker.Open(ctx, cfg, s.shared)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{cfg.ID, decode.Run})
+	}
+	pr := processor.DefaultConfig()
+	pr.Listen = "127.0.0.1:0"
+	processing, err := processor.Open(ctx, pr, processor.Shared{Model: s.text, Discovery: s.shared.Discovery, Telemetry: s.shared.Telemetry})
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, part{"processor", processing.Run})
+	f := frontend.DefaultConfig()
+	f.HTTP, f.Listen = s.cmd.HTTP, "127.0.0.1:0"
+	front, err := frontend.Open(ctx, f, frontend.Shared{
+		Processor: processing.Server(), Discovery: s.shared.Discovery, Telemetry: s.shared.Telemetry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.ready, s.url = front.Ready, "http://"+front.Addr().String()
+	return append(parts, part{"frontend", front.Run}), nil
+}
+
+func (s *server) workerConfig(c *worker.ProcessConfig, id string) {
+	c.ID, c.Listen, c.Transport = id, "127.0.0.1:0", worker.InProc
+	c.Engine.BlockTokens, c.Pool.Poison = blockTokens, s.cmd.Poison
+}
+
+// run runs the services until ctx ends. They end in the reverse order of their start, so
+// that each can finish its work with those it needs.
+func (s *server) run(ctx context.Context, parts []part) error {
+	failed, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var ends []func() error
+	for _, p := range parts {
+		inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+		done := make(chan error, 1)
+		go func() {
+			err := p.run(inner)
+			if err == nil && failed.Err() == nil {
+				err = fmt.Errorf("%s ended", p.name)
+			}
+			fail(err)
+			done <- err
+		}()
+		ends = append(ends, func() error { stop(); return <-done })
+	}
+	err := s.announce(failed)
+	if err == nil {
+		<-failed.Done()
+	}
+	var errs []error
+	for _, end := range slices.Backward(ends) {
+		errs = append(errs, end())
+	}
+	if ctx.Err() != nil {
+		err = nil // it was asked to end
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// announce waits until requests can be answered, and says so.
+func (s *server) announce(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.ready(bounded); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("not ready within %v: %w", startTimeout, err)
+	}
+	e := endpoints{PID: os.Getpid(), URL: s.url, Etcd: s.etcd, NATS: s.nats}
+	if err := e.write(s.cmd.Data); err != nil {
+		return fmt.Errorf("--data is %q: %w", s.cmd.Data, err)
+	}
+	s.onClose(func() error {
+		err := os.Remove(filepath.Join(s.cmd.Data, endpointsFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	fmt.Printf("ready: %s serves %s (%d decode, %d prefill)\n", s.url, s.shared.ModelName, s.cmd.Decode, s.cmd.Prefill)
+	return nil
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	plannerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/planner/v1"
+	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+)
+
+// statusCmd shows the cluster once.
+type statusCmd struct {
+	cluster
+	JSON bool `help:"Print one JSON object a line: each process's own report." name:"json"`
+}
+
+// describeTimeout bounds each worker's answer; one that is silent is shown as such.
+const describeTimeout = 2 * time.Second
+
+// status is what was learned.
+type status struct {
+	members  []*plannerv1.Member
+	decodes  []*decodeworkerv1.DescribeResponse
+	prefills []*prefillworkerv1.DescribeResponse
+	silent   []string
+}
+
+// Run implements the command.
+func (c *statusCmd) Run(ctx context.Context) (err error) {
+	client, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.close()) }()
+	s, err := client.status(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return s.printJSON(os.Stdout)
+	}
+	return s.print(os.Stdout)
+}
+
+func (c *client) status(ctx context.Context) (*status, error) {
+	s := &status{}
+	for _, role := range []instancev1.Role{instancev1.Role_ROLE_PLANNER, instancev1.Role_ROLE_DECODE_WORKER, instancev1.Role_ROLE_PREFILL_WORKER} {
+		members, err := c.members(ctx, role)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members {
+			if err := c.ask(ctx, s, m.Instance); err != nil {
+				s.silent = append(s.silent, fmt.Sprintf("%s at %s: %v", m.Instance.GetId(), m.Instance.GetAddress(), err))
+			}
+		}
+	}
+	return s, nil
+}
+
+// ask adds one process's report.
+func (c *client) ask(ctx context.Context, s *status, i *instancev1.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	conn, err := c.conns.To(i.GetAddress())
+	if err != nil {
+		return err
+	}
+	switch i.GetRole() {
+	case instancev1.Role_ROLE_PLANNER:
+		r, err := plannerv1.NewPlannerClient(conn).Status(ctx, &plannerv1.StatusRequest{})
+		s.members = append(s.members, r.GetMembers()...)
+		return err
+	case instancev1.Role_ROLE_DECODE_WORKER:
+		r, err := decodeworkerv1.NewDecodeWorkerClient(conn).Describe(ctx, &decodeworkerv1.DescribeRequest{})
+		if err == nil {
+			s.decodes = append(s.decodes, r)
+		}
+		return err
+	default:
+		r, err := prefillworkerv1.NewPrefillWorkerClient(conn).Describe(ctx, &prefillworkerv1.DescribeRequest{})
+		if err == nil {
+			s.prefills = append(s.prefills, r)
+		}
+		return err
+	}
+}
+
+func (s *status) printJSON(out io.Writer) error {
+	lines := make([]string, 0, len(s.members)+len(s.decodes)+len(s.prefills))
+	for _, m := range s.members {
+		if m.GetLatest().GetTraffic() != nil {
+			lines = append(lines, compact(m.GetLatest()))
+		}
+	}
+	for _, d := range s.decodes {
+		lines = append(lines, compact(d))
+	}
+	for _, p := range s.prefills {
+		lines = append(lines, compact(p))
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *status) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	s.printTraffic(w)
+	s.printDecodes(w)
+	s.printPrefills(w)
+	for _, line := range s.silent {
+		fmt.Fprintln(w, "no answer from", line)
+	}
+	if len(s.decodes)+len(s.prefills)+len(s.silent) == 0 {
+		fmt.Fprintln(w, "no worker is there")
+	}
+	return w.Flush()
+}
+
+func (s *status) printTraffic(w io.Writer) {
+	for _, m := range s.members {
+		t := m.GetLatest().GetTraffic()
+		if t == nil {
+			continue
+		}
+		fmt.Fprintln(w, "FRONTEND\tACTIVE\tREQ/S\tFAILED\tISL\tOSL\tTTFT\tITL")
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%d\t%.0f\t%.0f\t%v\t%v\n\n", m.GetLatest().GetInstance().GetId(), t.GetActiveRequests(),
+			float64(t.GetRequests())/max(t.GetInterval().AsDuration().Seconds(), 1e-3), t.GetFailedRequests(),
+			t.GetMeanInputTokens(), t.GetMeanOutputTokens(),
+			t.GetMeanTimeToFirstToken().AsDuration().Round(time.Millisecond), t.GetMeanInterTokenLatency().AsDuration().Round(100*time.Microsecond))
+	}
+}
+
+func (s *status) printDecodes(w io.Writer) {
+	if len(s.decodes) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "DECODE\tRUN\tWAIT\tTOKENS OUT\tPROMPT HERE\tPREFILLED: LOCAL\tREMOTE\tFALLBACK\tBLOCKS: USED\tCACHED\tFREE\tQUARANTINE")
+	for _, d := range s.decodes {
+		l, h, b := d.GetLoad(), d.GetHandOff(), states(d.GetPool())
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.GetInstance().GetId(),
+			l.GetRunningSequences(), l.GetWaitingSequences(), l.GetGeneratedTokens(), l.GetComputedPromptTokens(),
+			h.GetLocal(), h.GetRemote(), h.GetFallback(), b.used, b.cached, b.free, b.quarantine)
+	}
+	fmt.Fprintln(w)
+	for _, d := range s.decodes {
+		by := d.GetHandOff().GetRemoteByPrefillWorker()
+		for _, id := range slices.Sorted(maps.Keys(by)) {
+			fmt.Fprintf(w, "%s took %d prompts from %s\n", d.GetInstance().GetId(), by[id], id)
+		}
+		reasons := d.GetHandOff().GetReasons()
+		for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Compare(reasons[b], reasons[a]) }) {
+			fmt.Fprintf(w, "%s placed %d by %s\n", d.GetInstance().GetId(), reasons[reason], reason)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+func (s *status) printPrefills(w io.Writer) {
+	if len(s.prefills) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "PREFILL\tJOBS\tCOMMITTED\tABORTED\tFAILED\tCOMPUTED\tOWN HITS\tREAD\tWRITTEN\tBYTES WRITTEN")
+	for _, p := range s.prefills {
+		j := p.GetJobs()
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), j.GetDeliveries(), j.GetCommitted(),
+			j.GetAborted(), j.GetFailed(), j.GetComputedTokens(), j.GetOwnHitTokens(), j.GetReadTokens(), j.GetWrittenTokens(),
+			p.GetTransport().GetWrittenBytes())
+	}
+}
+
+// usage sums a pool's states as a person thinks of them.
+type usage struct{ used, cached, free, quarantine uint32 }
+
+func states(p *instancev1.PoolReport) (u usage) {
+	for _, c := range p.GetStates() {
+		switch c.GetState() {
+		case instancev1.BlockState_BLOCK_STATE_FREE:
+			u.free += c.GetBlocks()
+		case instancev1.BlockState_BLOCK_STATE_SEALED, instancev1.BlockState_BLOCK_STATE_HELD:
+			u.cached += c.GetBlocks()
+		case instancev1.BlockState_BLOCK_STATE_QUARANTINE:
+			u.quarantine += c.GetBlocks()
+		default:
+			u.used += c.GetBlocks()
+		}
+	}
+	return u
+}
+
+// compact is a message as one line of JSON.
+func compact(m proto.Message) string {
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
+	if err != nil { // only for invalid UTF-8, which cannot have come over the wire
+		return fmt.Sprintf("{%q: %q}", "error", err)
+	}
+	return string(text)
+}
