@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,5 +260,27 @@ func BenchmarkLogWithIds(b *testing.B) {
 	ctx := WithRequestID(b.Context(), "r-1")
 	for b.Loop() {
 		log.InfoContext(ctx, "claimed", "blocks", 3)
+	}
+}
+
+func TestObservedMetricsAreReadWhenAskedFor(t *testing.T) {
+	tel := open(t, DefaultConfig(), "a")
+	n := uint64(1)
+	err := Observe(tel.Meter().Meter(""),
+		Observed{Name: "plain", Read: func() map[string]uint64 { return One(n) }},
+		Observed{Name: "level", Gauge: true, Label: "kind", Read: func() map[string]uint64 { return map[string]uint64{"x": n, "y": 5} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = 7
+	recorder := httptest.NewRecorder()
+	tel.Metrics().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{`plain_total{`, `} 7`, `level{kind="x"`, `level{kind="y"`} {
+		if !strings.Contains(recorder.Body.String(), want) {
+			t.Errorf("metrics lack %s:\n%s", want, recorder.Body)
+		}
+	}
+	if err := Observe(tel.Meter().Meter(""), Observed{Name: "bad name", Read: func() map[string]uint64 { return nil }}); err == nil {
+		t.Error("a bad name was taken")
 	}
 }

@@ -262,10 +262,11 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 	}
 	p.onClose(agent.Close)
 	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Logger: p.Log})
-	if err == nil {
-		p.onClose(p.Worker.Close)
+	if err != nil {
+		return err
 	}
-	return err
+	p.onClose(p.Worker.Close)
+	return p.Worker.observe(p.Telemetry.Meter())
 }
 
 func newAgent(cfg ProcessConfig, executor engine.Executor, network *inproc.Network, log *slog.Logger) (nixl.Agent, error) {

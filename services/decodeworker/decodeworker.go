@@ -13,6 +13,7 @@ import (
 	"net"
 	"sync"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard-llm/switchyard/libs/rpc"
@@ -58,6 +59,7 @@ type Deps struct {
 	Planner plannerv1.PlannerClient
 	Logger  *slog.Logger
 	Tracer  trace.TracerProvider
+	Meter   metric.MeterProvider
 }
 
 // DecodeWorker is the service.
@@ -93,6 +95,9 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 		tracer:   deps.Tracer.Tracer("switchyard/decodeworker"),
 		counts:   placements{reasons: make(map[string]uint64)},
 		draining: make(chan struct{}),
+	}
+	if err := d.observe(deps.Meter); err != nil {
+		return nil, fmt.Errorf("decode worker: %w", err)
 	}
 	decodeworkerv1.RegisterDecodeWorkerServer(deps.Server, d)
 	return d, nil

@@ -49,7 +49,7 @@ func (p *PrefillWorker) answered(event nixl.Event) {
 
 // peerGone ends what is under way with a decode worker that is gone.
 func (p *PrefillWorker) peerGone(peer nixl.PeerID) {
-	p.log.Warn("a decode worker is gone", "peer", peer.String())
+	p.log.Info("a decode worker is gone", "peer", peer.String())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for k, a := range p.tickets {

@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 			Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
 				return p.Discovery.Register(ctx, i)
 			},
-			Planner: plannerv1.NewPlannerClient(planner), Logger: p.Log, Tracer: p.Telemetry.Tracer(),
+			Planner: plannerv1.NewPlannerClient(planner), Logger: p.Log, Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(),
 		}
 		for _, f := range adjust {
 			f(&deps)

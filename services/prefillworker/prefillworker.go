@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 
@@ -62,6 +63,7 @@ type Deps struct {
 	Planner plannerv1.PlannerClient
 	Logger  *slog.Logger
 	Tracer  trace.TracerProvider
+	Meter   metric.MeterProvider
 }
 
 // PrefillWorker is the service.
@@ -89,6 +91,9 @@ func New(cfg Config, deps Deps) (*PrefillWorker, error) {
 		cfg: cfg, deps: deps, log: deps.Logger, tracer: deps.Tracer.Tracer("switchyard/prefillworker"),
 		attempts: make(map[attemptKey]*attempt), tickets: make(map[ticketKey]*attempt),
 		report: &prefillworkerv1.JobReport{},
+	}
+	if err := p.observe(deps.Meter); err != nil {
+		return nil, fmt.Errorf("prefill worker: %w", err)
 	}
 	prefillworkerv1.RegisterPrefillWorkerServer(deps.Server, p)
 	return p, nil

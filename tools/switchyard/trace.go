@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -146,6 +147,9 @@ func detail(s telemetry.Span) string {
 	var parts []string
 	for key, value := range s.Attributes {
 		if !strings.ContainsAny(key, ".") {
+			if n, ok := value.(float64); ok && n == math.Trunc(n) {
+				value = int64(n) // JSON knows no integers
+			}
 			parts = append(parts, fmt.Sprintf("%s=%v", key, value))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -93,7 +94,11 @@ func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv
 // peerGone takes back what a lost writer held and queues its jobs again.
 func (c *Coordinator) peerGone(ctx context.Context, peer nixl.PeerID) {
 	lost := c.pool.AbortWriter(writerID(peer))
-	c.log.Warn("a prefill worker is gone", "peer", peer.String(), "tickets", len(lost))
+	level := slog.LevelInfo // it left
+	if len(lost) > 0 {
+		level = slog.LevelWarn
+	}
+	c.log.Log(ctx, level, "a prefill worker is gone", "peer", peer.String(), "tickets", len(lost))
 	for _, q := range lost {
 		if t := c.find(q.Transfer); t != nil {
 			if err := c.publish(ctx, t); err != nil {
