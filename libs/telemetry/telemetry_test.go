@@ -264,7 +264,7 @@ func BenchmarkLogWithIds(b *testing.B) {
 }
 
 func TestObservedMetricsAreReadWhenAskedFor(t *testing.T) {
-	tel := open(t, DefaultConfig(), "a")
+	tel := open(t, func(*Config) {})
 	n := uint64(1)
 	err := Observe(tel.Meter().Meter(""),
 		Observed{Name: "plain", Read: func() map[string]uint64 { return One(n) }},
