@@ -241,3 +241,17 @@ func TestMessagesPassUpToTheLimitOfTheBody(t *testing.T) {
 		t.Errorf("a message of 8 MiB: %v, want the handler's own error", err)
 	}
 }
+
+func TestAServerThatIsToldToStopBeforeItStartedEndsWell(t *testing.T) {
+	for range 50 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := rpc.NewServer(rpc.ServerOptions{}).Serve(ctx, listener, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -113,7 +114,8 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener, drain time.Duratio
 	}
 	s.health.Shutdown()
 	s.stop(drain)
-	if err := <-served; err != nil {
+	// A ctx that ended at once may have stopped the server before it took the listener.
+	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve gRPC on %s: %w", lis.Addr(), err)
 	}
 	return nil
