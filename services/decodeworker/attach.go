@@ -32,10 +32,11 @@ type attachment struct {
 	d     *DecodeWorker
 	hello *decodeworkerv1.Hello
 	box   *outbox
+	end   context.CancelFunc // ends the stream with all its sequences
 	work  sync.WaitGroup
 
-	// Owned by the receiving goroutine; cancels is shared with the ends of sequences.
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest
+	closed  bool       // nothing is added to work any more
 	cancels map[uint32]context.CancelFunc
 	booking uint64
 }
@@ -54,19 +55,26 @@ func (d *DecodeWorker) Attach(stream grpc.BidiStreamingServer[decodeworkerv1.Att
 		return rpc.FailedPrecondition("incarnation",
 			fmt.Sprintf("worker_incarnation is %q, this is %s", hello.GetWorkerIncarnation(), self))
 	}
-	a := &attachment{d: d, hello: hello, box: newOutbox(), cancels: make(map[uint32]context.CancelFunc)}
-	d.attached.add(a)
-	defer d.attached.remove(a)
 	ctx, cancel := context.WithCancel(stream.Context())
-	defer a.work.Wait()
-	defer cancel()
+	a := &attachment{d: d, hello: hello, box: newOutbox(), end: cancel, cancels: make(map[uint32]context.CancelFunc)}
+	d.attached.add(a)
+	defer a.close()
 	received := make(chan error, 1)
-	go func() { received <- a.receive(ctx, stream) }()
+	go func() { received <- a.receive(ctx, stream) }() // ends with the stream, which ends when this returns
 	return a.send(ctx, stream, received)
 }
 
-// send sends batches and load reports until the processor hangs up, or the worker drains
-// and nothing runs any more.
+// close ends what runs. A message that is being received at this moment starts nothing any more.
+func (a *attachment) close() {
+	a.d.attached.remove(a)
+	a.end()
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.work.Wait()
+}
+
+// send sends batches and load reports until the processor hangs up, or the worker leaves.
 func (a *attachment) send(ctx context.Context, stream grpc.BidiStreamingServer[decodeworkerv1.AttachRequest, decodeworkerv1.AttachResponse], received <-chan error) error {
 	ticker := time.NewTicker(loadEvery)
 	defer ticker.Stop()
@@ -89,22 +97,27 @@ func (a *attachment) send(ctx context.Context, stream grpc.BidiStreamingServer[d
 			}
 			continue
 		}
-		draining := a.d.draining
-		if !a.box.idle() {
-			draining = nil
-		}
 		select {
 		case <-a.box.wake:
 		case <-ticker.C:
 			load = true
 		case err := <-received:
 			return err
-		case <-draining:
-			return nil
+		case <-a.d.leaving:
+			return a.left(stream)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// left ends the stream of a worker that leaves. The sequences of a stream that ends early go
+// to other workers; ends that were said meanwhile are said first.
+func (a *attachment) left(stream grpc.BidiStreamingServer[decodeworkerv1.AttachRequest, decodeworkerv1.AttachResponse]) error {
+	if batch := a.box.take(); batch != nil {
+		return stream.Send(&decodeworkerv1.AttachResponse{Message: &decodeworkerv1.AttachResponse_Batch{Batch: batch}})
+	}
+	return nil
 }
 
 // receive takes submits and cancels until the processor hangs up.
@@ -138,34 +151,30 @@ func (a *attachment) submit(ctx context.Context, m *decodeworkerv1.Submit) error
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(m.GetTraceContext()))
 	ctx, cancel := bounded(ctx, m.GetSequence())
 	a.mu.Lock()
-	if a.cancels[id] != nil {
+	if a.closed || a.cancels[id] != nil {
+		closed := a.closed
 		a.mu.Unlock()
 		cancel()
+		if closed {
+			return context.Canceled
+		}
 		return rpc.InvalidArgument("submit.sequence_id", fmt.Sprintf("a number that is not in use, not %d", id))
 	}
 	a.cancels[id] = cancel
+	a.work.Add(1)
 	a.mu.Unlock()
 	out := ending{output: a.box.add(id), end: func() { a.forget(id) }}
-	g, err := a.d.accept(m.GetSequence(), out)
+	g, err := a.d.submit(m.GetSequence(), out)
 	a.booked(m.GetBooking()) // the report counts the sequence, or it was refused
 	if err != nil {
+		a.work.Done()
 		out.Ended(&decodeworkerv1.Ended{
 			Reason: generationv1.FinishReason_FINISH_REASON_ERROR, Code: uint32(rpc.Code(err)), Message: rpc.Message(err),
 		})
 		return nil
 	}
-	a.work.Go(func() { g.run(ctx) })
+	go func() { defer a.work.Done(); g.run(ctx) }()
 	return nil
-}
-
-// accept is submit for a worker that may be draining.
-func (d *DecodeWorker) accept(msg *generationv1.Sequence, out output) (*generation, error) {
-	select {
-	case <-d.draining:
-		return nil, rpc.Unavailable("the worker is draining")
-	default:
-		return d.submit(msg, out)
-	}
 }
 
 // bounded ends with the client's deadline, if it has one.
@@ -220,10 +229,21 @@ func (d *DecodeWorker) load() *decodeworkerv1.Load {
 	return &decodeworkerv1.Load{Booked: booked, Report: d.deps.Worker.LoadReport()}
 }
 
+// add takes in an attachment. An older one of the same processor's life is a connection
+// that this side has not found broken yet: its bookings say nothing of the new stream's,
+// and nobody waits for its sequences.
 func (s *attachments) add(a *attachment) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(old *attachment) bool {
+		same := old.hello.GetProcessor() == a.hello.GetProcessor() &&
+			old.hello.GetProcessorIncarnation() == a.hello.GetProcessorIncarnation()
+		if same {
+			old.end()
+		}
+		return same
+	})
 	s.list = append(s.list, a)
-	s.mu.Unlock()
 }
 
 func (s *attachments) remove(a *attachment) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/resolver"
 
@@ -92,23 +93,23 @@ func (s *Service) Run(ctx context.Context) error {
 	// Discovery outlives the service's drain: sequences that still run may go remote.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	g, _ := run.NewGroup(inner)
-	g.Go("process", func(context.Context) error { return s.process.Run(inner, s.prefills) })
-	g.Go("policy", func(context.Context) error { return s.policy.Run(inner) })
+	g, around := run.NewGroup(inner)
+	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.prefills) })
+	g.Go("policy", s.policy.Run)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(around, cancel)() // a worker that has lost a part drains
 	err := s.worker.Run(ctx)
 	stop()
 	return errors.Join(err, g.Wait(), s.conns.Close(), s.process.Close())
 }
 
-// prefillWorkers counts those whose blocks this worker could take.
-func (s *Service) prefillWorkers() int {
-	card, n := s.process.Worker.Card(), 0
-	for _, i := range s.prefills.Snapshot().Live(card.Model) {
-		if i.GetModel().GetKvFormat() == card.KVFormat {
-			n++
-		}
-	}
-	return n
+// prefillWorkers are those whose blocks this worker could take.
+func (s *Service) prefillWorkers() []*instancev1.Instance {
+	card := s.process.Worker.Card()
+	return slices.DeleteFunc(s.prefills.Snapshot().Live(card.Model), func(i *instancev1.Instance) bool {
+		return i.GetModel().GetKvFormat() != card.KVFormat
+	})
 }
 
 func (s *Service) abort(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error {

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -38,6 +39,8 @@ type Queue interface {
 type Registration interface {
 	// Run keeps the entry alive until ctx ends, then takes it away.
 	Run(ctx context.Context) error
+	// Update changes the entry, and waits until Run has written it.
+	Update(ctx context.Context, change func(*instancev1.Instance)) error
 }
 
 // Deps are what the service works with.
@@ -47,8 +50,8 @@ type Deps struct {
 	Listener net.Listener
 	Server   *rpc.Server
 	Queue    Queue
-	// PrefillWorkers is how many live prefill workers serve the model.
-	PrefillWorkers func() int
+	// PrefillWorkers are the live prefill workers whose blocks this worker could take.
+	PrefillWorkers func() []*instancev1.Instance
 	// Policy is the one in force.
 	Policy func() disagg.Policy
 	// Abort asks a prefill worker for its word that it is quiet.
@@ -76,62 +79,110 @@ type DecodeWorker struct {
 	counts placements
 
 	attached attachments
-	draining chan struct{} // closed when Run's context ends: no new sequences
+	intake   *intake
+	leaving  chan struct{} // closed when the server stops: streams end
 }
+
+// leaveWithin is how long streams may take to end once no sequence runs, and how long
+// etcd may take to hear that the worker drains.
+const leaveWithin = time.Second
 
 // New builds the service and registers it with the server.
 func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("decode worker: %w", err)
 	}
-	coordinator, err := handoff.New(cfg.HandOff, handoff.Deps{
-		Worker: deps.Worker, Queue: deps.Queue, Abort: deps.Abort, Logger: deps.Logger, Tracer: deps.Tracer,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("decode worker: %w", err)
-	}
 	d := &DecodeWorker{
-		cfg: cfg, deps: deps, log: deps.Logger, handoff: coordinator,
-		tracer:   deps.Tracer.Tracer("switchyard/decodeworker"),
-		counts:   placements{reasons: make(map[string]uint64)},
-		draining: make(chan struct{}),
+		cfg: cfg, deps: deps, log: deps.Logger,
+		tracer:  deps.Tracer.Tracer("switchyard/decodeworker"),
+		counts:  placements{reasons: make(map[string]uint64)},
+		intake:  newIntake(),
+		leaving: make(chan struct{}),
 	}
 	if err := d.observe(deps.Meter); err != nil {
+		return nil, fmt.Errorf("decode worker: %w", err)
+	}
+	var err error
+	if d.handoff, err = handoff.New(cfg.HandOff, handoff.Deps{
+		Worker: deps.Worker, Queue: deps.Queue, Abort: deps.Abort, PrefillWorkers: d.prefillWorkers,
+		Logger: deps.Logger, Tracer: deps.Tracer,
+	}); err != nil {
 		return nil, fmt.Errorf("decode worker: %w", err)
 	}
 	decodeworkerv1.RegisterDecodeWorkerServer(deps.Server, d)
 	return d, nil
 }
 
-// Run serves until ctx ends: it then takes no new work, lets what runs finish for at most
-// the drain time, and leaves.
+// Run serves until ctx ends: it then says that it drains, takes no new sequences, lets
+// those that run finish for at most the drain time, and leaves.
 func (d *DecodeWorker) Run(ctx context.Context) error {
 	registration, err := d.deps.Register(ctx, d.deps.Instance)
 	if err != nil {
 		return fmt.Errorf("decode worker: register: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() { close(d.draining) })()
 	// The engine outlives the server: running sequences finish while the server drains.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, engine := run.NewGroup(inner)
 	g.Go("engine", d.deps.Worker.Run)
 	g.Go("hand-off", d.handoff.Run)
-	ctx, cancel := context.WithCancel(ctx)
+	// So do the entry and the server: prefill workers look for the one and claim at the
+	// other until the last sequence has its prompt.
+	front, serving := run.NewGroup(engine)
+	leave, cancel := context.WithCancel(serving)
 	defer cancel()
-	defer context.AfterFunc(engine, cancel)() // nothing is served without an engine
-	front, ctx := run.NewGroup(ctx)
-	front.Go("registration", registration.Run)
-	front.Go("server", func(ctx context.Context) error {
-		return d.deps.Server.Serve(ctx, d.deps.Listener, d.cfg.Drain)
+	front.Go("registration", func(context.Context) error { return registration.Run(leave) })
+	front.Go("server", func(context.Context) error { return d.deps.Server.Serve(leave, d.deps.Listener, leaveWithin) })
+	front.Go("reports", func(context.Context) error { return d.reportLoop(leave) })
+	front.Go("drain", func(context.Context) error {
+		d.drain(ctx, serving, registration)
+		close(d.leaving)
+		cancel()
+		return nil
 	})
-	front.Go("reports", d.reportLoop)
 	err = front.Wait()
 	stop()
 	if err = errors.Join(err, g.Wait()); err != nil {
 		return fmt.Errorf("decode worker: %w", err)
 	}
 	return nil
+}
+
+// drain returns when it is time to leave: after ctx has ended, once no sequence runs or
+// the drain time is over; at once when serving ends, which says that a part has failed.
+func (d *DecodeWorker) drain(ctx, serving context.Context, registration Registration) {
+	select {
+	case <-ctx.Done():
+	case <-serving.Done():
+		d.intake.close()
+		return
+	}
+	idle := d.intake.close()
+	d.deps.Server.SetServing("", false)
+	d.deps.Server.SetServing(decodeworkerv1.DecodeWorker_ServiceDesc.ServiceName, false)
+	timer := time.NewTimer(d.cfg.Drain)
+	defer timer.Stop()
+	told, cancel := context.WithTimeout(serving, leaveWithin)
+	defer cancel()
+	if err := registration.Update(told, func(i *instancev1.Instance) { i.Draining = true }); err != nil {
+		d.log.Warn("could not say that this worker drains; it refuses sequences all the same", "error", err)
+	}
+	select {
+	case <-idle:
+	case <-timer.C:
+		d.log.Warn("the drain time is over; the sequences that still run go to other workers")
+	case <-serving.Done():
+	}
+}
+
+// prefillWorkers counts those that could do a job: the live ones that were not fenced.
+func (d *DecodeWorker) prefillWorkers() (n int) {
+	for _, i := range d.deps.PrefillWorkers() {
+		if !d.handoff.Fenced(i.GetId(), i.GetIncarnation()) {
+			n++
+		}
+	}
+	return n
 }
 
 // Describe implements decodeworkerv1.DecodeWorkerServer.

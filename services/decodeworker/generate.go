@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
+	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
@@ -33,16 +33,16 @@ type generation struct {
 	msg *generationv1.Sequence
 	out output
 
-	sequence *scheduler.Sequence
-	span     trace.Span
-	decode   trace.Span  // from the prompt's placing to the end
-	cached   int         // tokens of the prompt that were resident
-	tokens   int         // generated; its sink calls follow one another
-	stop     func() bool // undoes the watch on the caller's context
-
-	mu            sync.Mutex // a cancel ends the sequence from another goroutine
+	// Set by run before the step loop, or anybody who cancels, has the sequence.
+	sequence      *scheduler.Sequence
+	span          trace.Span
+	decode        trace.Span  // from the prompt's placing to the end
+	cached        int         // tokens of the prompt that were resident
+	stop          func() bool // undoes the watch on the caller's context
 	placement     generationv1.Placement
 	prefillWorker string
+
+	tokens int // generated; the sink's calls follow one another
 }
 
 // output is where a generation's tokens and its terminal status go. Its calls return at once.
@@ -53,10 +53,14 @@ type output interface {
 
 // submit puts a sequence into the waiting line. On an error it was refused and out is not called.
 func (d *DecodeWorker) submit(msg *generationv1.Sequence, out output) (*generation, error) {
+	if !d.intake.enter() {
+		return nil, rpc.Unavailable("the worker is draining")
+	}
 	g := &generation{d: d, msg: msg, out: out}
 	spec := worker.Spec(msg)
 	var err error
 	if g.sequence, err = d.deps.Worker.Scheduler.Submit(spec, g, d.deps.Worker.Options(spec.Salt)); err != nil {
+		d.intake.leave()
 		return nil, refusal(err)
 	}
 	return g, nil
@@ -84,12 +88,20 @@ func (g *generation) run(ctx context.Context) {
 	}
 	g.cached = g.sequence.Table().CachedTokens()
 	g.span.SetAttributes(attribute.Int("cached_tokens", g.cached))
-	// Cancel is safe at any time, so the sequence ends with ctx wherever it is; the watch
-	// lasts until its end.
+	start := g.place(ctx)
+	if ctx.Err() != nil { // nobody wants it, or what place met came of that
+		g.sequence.Cancel()
+		return
+	}
+	// Until here the table was run's alone: nobody released it while its blocks were being
+	// reserved, poisoned or booked anew. From here on the sequence ends with ctx wherever it is.
+	_, g.decode = g.d.tracer.Start(ctx, "decodeworker.decode")
 	watching := make(chan struct{})
 	g.stop = context.AfterFunc(ctx, func() { <-watching; g.sequence.Cancel() })
 	close(watching)
-	g.place(ctx)
+	if err := start(); err != nil {
+		g.sequence.Fail(err) // changes nothing for one that has ended
+	}
 }
 
 // refused ends a generation that was never admitted.
@@ -101,57 +113,40 @@ func (g *generation) refused(ctx context.Context, err error) {
 	g.End(sequence.FinishError, refusal(err))
 }
 
-// place decides where the prompt is computed and hands the sequence to the step loop.
-func (g *generation) place(ctx context.Context) {
+// place decides where the prompt is computed, has it computed if that is elsewhere, and
+// answers what hands the sequence to the step loop.
+func (g *generation) place(ctx context.Context) (start func() error) {
 	decision := g.decide(ctx)
 	if !decision.Remote {
 		g.placed(generationv1.Placement_PLACEMENT_LOCAL, string(decision.Reason), "")
-		g.start(ctx)
-		return
+		return g.sequence.Start
 	}
 	first, err := g.d.handoff.Prefill(ctx, g.sequence, g.msg)
 	if err == nil {
 		g.placed(generationv1.Placement_PLACEMENT_REMOTE, string(decision.Reason), first.PrefillWorker)
-		g.stepping(ctx)
-		if err := g.sequence.Attach(first.Token, first.Finish); err != nil && !errors.Is(err, scheduler.ErrState) {
-			g.sequence.Fail(err)
-		}
-		return
+		return func() error { return g.sequence.Attach(first.Token, first.Finish) }
 	}
-	if ctx.Err() != nil {
-		return // cancelled: AfterFunc has ended the sequence
+	if ctx.Err() == nil {
+		err = g.fallBack(ctx, err)
 	}
-	g.fallBack(ctx, err)
+	if err != nil {
+		return func() error { return err }
+	}
+	return g.sequence.Start
 }
 
-// fallBack computes the prompt here after the remote leg did not come to its end.
-func (g *generation) fallBack(ctx context.Context, cause error) {
+// fallBack books the blocks of a prompt that is computed here after all.
+func (g *generation) fallBack(ctx context.Context, cause error) error {
 	reason := "fallback"
 	if f := (*handoff.FallBack)(nil); errors.As(cause, &f) {
 		reason = "fallback_" + string(f.Cause)
 	}
 	g.placed(generationv1.Placement_PLACEMENT_FALLBACK, reason, "")
-	if err := g.d.handoff.Rebook(ctx, g.sequence.Table()); err != nil {
-		if ctx.Err() == nil {
-			g.sequence.Fail(err)
-		}
-		return
+	err := g.d.handoff.Rebook(ctx, g.sequence.Table())
+	if errors.Is(err, block.ErrNoRoom) { // another worker has no such writer
+		return rpc.Unavailable("the blocks of the prompt stay in quarantine: " + err.Error())
 	}
-	g.start(ctx)
-}
-
-// start hands the sequence to the step loop, which computes the prompt as well.
-func (g *generation) start(ctx context.Context) {
-	g.stepping(ctx)
-	_ = g.sequence.Start() // refused only for a sequence that has ended, and was told so
-}
-
-// stepping marks where the step loop takes over.
-func (g *generation) stepping(ctx context.Context) {
-	_, span := g.d.tracer.Start(ctx, "decodeworker.decode")
-	g.mu.Lock()
-	g.decode = span
-	g.mu.Unlock()
+	return err
 }
 
 // decide gathers the facts and applies the policy in force.
@@ -160,7 +155,7 @@ func (g *generation) decide(ctx context.Context) disagg.Decision {
 	defer span.End()
 	policy := g.d.deps.Policy()
 	facts := disagg.Facts{
-		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: g.d.deps.PrefillWorkers(),
+		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: g.d.prefillWorkers(),
 	}
 	if policy.Policy != disagg.Never && facts.PrefillWorkers > 0 {
 		waiting, err := g.d.deps.Queue.Waiting(ctx)
@@ -176,9 +171,7 @@ func (g *generation) decide(ctx context.Context) disagg.Decision {
 }
 
 func (g *generation) placed(p generationv1.Placement, reason, prefillWorker string) {
-	g.mu.Lock()
 	g.placement, g.prefillWorker = p, prefillWorker
-	g.mu.Unlock()
 	g.span.SetAttributes(attribute.String("placement", p.String()))
 	c := &g.d.counts
 	g.d.mu.Lock()
@@ -205,16 +198,16 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	if g.stop != nil {
 		g.stop()
 	}
-	g.mu.Lock()
 	e := &decodeworkerv1.Ended{
 		Reason: worker.FinishReason(reason), CachedTokens: uint32(g.cached),
 		Placement: g.placement, PrefillWorker: g.prefillWorker,
 	}
-	decode := g.decode
-	g.mu.Unlock()
-	if decode != nil {
-		decode.SetAttributes(attribute.Int("tokens", g.tokens))
-		decode.End()
+	if g.decode != nil {
+		g.decode.SetAttributes(attribute.Int("tokens", g.tokens))
+		g.decode.End()
+	}
+	if errors.Is(err, scheduler.ErrClosed) {
+		err = refusal(err)
 	}
 	if err != nil {
 		e.Code, e.Message = uint32(rpc.Code(err)), rpc.Message(err)
@@ -225,6 +218,7 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	g.span.SetAttributes(attribute.String("finish", reason.String()))
 	g.span.End()
 	g.out.Ended(e)
+	g.d.intake.leave() // last: who waits for the worker to be idle finds all ends said
 }
 
 // handOffReport is the hand-off's counters and the decisions'.

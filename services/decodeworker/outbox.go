@@ -13,9 +13,8 @@ import (
 type outbox struct {
 	wake chan struct{} // capacity 1: there is something
 
-	mu      sync.Mutex
-	batch   *decodeworkerv1.StepBatch
-	running int // sequences that have not ended
+	mu    sync.Mutex
+	batch *decodeworkerv1.StepBatch
 }
 
 func newOutbox() *outbox {
@@ -23,12 +22,7 @@ func newOutbox() *outbox {
 }
 
 // add makes an output for one sequence.
-func (o *outbox) add(id uint32) output {
-	o.mu.Lock()
-	o.running++
-	o.mu.Unlock()
-	return outboxEntry{o, id}
-}
+func (o *outbox) add(id uint32) output { return outboxEntry{o, id} }
 
 // take empties the outbox; nil if there is nothing.
 func (o *outbox) take() *decodeworkerv1.StepBatch {
@@ -40,13 +34,6 @@ func (o *outbox) take() *decodeworkerv1.StepBatch {
 	full := o.batch
 	o.batch = &decodeworkerv1.StepBatch{}
 	return full
-}
-
-// idle says that every sequence has ended and was taken.
-func (o *outbox) idle() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.running == 0 && len(o.batch.Ended) == 0
 }
 
 func (o *outbox) signal() {
@@ -74,7 +61,6 @@ func (e outboxEntry) Ended(m *decodeworkerv1.Ended) {
 	m.SequenceId = e.id
 	e.box.mu.Lock()
 	e.box.batch.Ended = append(e.box.batch.Ended, m)
-	e.box.running--
 	e.box.mu.Unlock()
 	e.box.signal()
 }

@@ -15,7 +15,7 @@ func (d *DecodeWorker) Generate(r *decodeworkerv1.GenerateRequest, stream grpc.S
 	ctx, cancel := bounded(stream.Context(), r.GetSequence())
 	defer cancel()
 	box := newOutbox()
-	g, err := d.accept(r.GetSequence(), box.add(0))
+	g, err := d.submit(r.GetSequence(), box.add(0))
 	if err != nil {
 		return err
 	}

@@ -39,35 +39,43 @@ func (c *Coordinator) Claim(ctx context.Context, r *decodeworkerv1.ClaimPrefillR
 	}
 	t.claim.Lock()
 	defer t.claim.Unlock()
-	c.remember(peer, r.GetPrefillAddress())
+	if !c.remember(peer, r.GetPrefillAddress()) {
+		c.countClaim(block.ErrFenced, false)
+		return c.answerLater(), nil
+	}
 	now := time.Now()
 	ticket, err := c.pool.Claim(id, block.Claim{
 		Attempt: block.AttemptID(r.GetAttemptId()), Writer: writerID(peer), Now: now, Expiry: now.Add(c.cfg.Lease),
 	})
+	if err == nil && ticket.Grants > c.cfg.GrantsMax {
+		// The ticket is never handed out, so nobody can write by it.
+		c.quiet(t.id, ticket.Attempt)
+		t.giveUp(CauseGrants)
+		err = fmt.Errorf("%d claims were granted: %w", c.cfg.GrantsMax, block.ErrGone)
+		c.log.ErrorContext(ctx, "a transfer used up its claims", "transfer_id", t.id, "grants", c.cfg.GrantsMax)
+	}
 	c.countClaim(err, ticket.Repeated)
 	c.sweepSoon() // the claim may have put an expired ticket into QUARANTINE
 	switch {
 	case errors.Is(err, block.ErrGone):
 		return answerGone, nil
 	case errors.Is(err, block.ErrLater), errors.Is(err, block.ErrFenced):
-		return &decodeworkerv1.ClaimPrefillResponse{
-			Outcome: &decodeworkerv1.ClaimPrefillResponse_Later{Later: durationpb.New(c.cfg.Later)},
-		}, nil
+		return c.answerLater(), nil
 	case err != nil:
 		return nil, rpc.InvalidArgument("attempt_id", err.Error())
 	}
-	return c.grant(ctx, t, ticket, now, r.GetWantSequence())
+	return c.grant(t, ticket, now, r.GetWantSequence()), nil
+}
+
+func (c *Coordinator) answerLater() *decodeworkerv1.ClaimPrefillResponse {
+	return &decodeworkerv1.ClaimPrefillResponse{
+		Outcome: &decodeworkerv1.ClaimPrefillResponse_Later{Later: durationpb.New(c.cfg.Later)},
+	}
 }
 
 // grant makes a ticket's blocks ready and writes it to the wire.
-func (c *Coordinator) grant(ctx context.Context, t *transfer, ticket block.Ticket, now time.Time, wantSequence bool) (*decodeworkerv1.ClaimPrefillResponse, error) {
-	if ticket.Grants > c.cfg.GrantsMax {
-		// The ticket was never handed out, so nobody can write by it.
-		c.quiet(t.id, ticket.Attempt)
-		t.once.Do(func() { close(t.gaveUp) })
-		c.log.ErrorContext(ctx, "a transfer used up its claims", "transfer_id", t.id, "grants", ticket.Grants-1)
-		return answerGone, nil
-	}
+func (c *Coordinator) grant(t *transfer, ticket block.Ticket, now time.Time, wantSequence bool) *decodeworkerv1.ClaimPrefillResponse {
+	c.hold(t.id, true)
 	if !ticket.Repeated && ticket.Grants > 1 {
 		c.deps.Worker.Poison(ticket.Blocks)
 	}
@@ -79,7 +87,7 @@ func (c *Coordinator) grant(ctx context.Context, t *transfer, ticket block.Ticke
 	if wantSequence {
 		wire.Sequence = t.sequence
 	}
-	return &decodeworkerv1.ClaimPrefillResponse{Outcome: &decodeworkerv1.ClaimPrefillResponse_Ticket{Ticket: wire}}, nil
+	return &decodeworkerv1.ClaimPrefillResponse{Outcome: &decodeworkerv1.ClaimPrefillResponse_Ticket{Ticket: wire}}
 }
 
 // Renew answers DecodeWorker.RenewClaim.
@@ -94,10 +102,19 @@ func (c *Coordinator) Renew(_ context.Context, r *decodeworkerv1.RenewClaimReque
 
 // Abandon answers DecodeWorker.AbandonClaim: the writer's own word that it is quiet.
 func (c *Coordinator) Abandon(ctx context.Context, r *decodeworkerv1.AbandonClaimRequest) (*decodeworkerv1.AbandonClaimResponse, error) {
+	c.passClaim(block.TransferID(r.GetTransferId())) // the word may overtake the grant
 	if c.quiet(block.TransferID(r.GetTransferId()), block.AttemptID(r.GetAttemptId())) {
 		c.log.InfoContext(ctx, "a prefill worker gave up a transfer", "transfer_id", r.GetTransferId(), "reason", r.GetReason())
 	}
 	return &decodeworkerv1.AbandonClaimResponse{}, nil
+}
+
+// passClaim waits until a claim that is being answered no longer touches the transfer's blocks.
+func (c *Coordinator) passClaim(id block.TransferID) {
+	if t := c.find(id); t != nil {
+		t.claim.Lock()
+		defer t.claim.Unlock()
+	}
 }
 
 // quiet ends an attempt whose writer is known to be quiet, wherever its ticket is by now.
@@ -111,6 +128,7 @@ func (c *Coordinator) quiet(id block.TransferID, attempt block.AttemptID) bool {
 		}
 	}
 	if live {
+		c.hold(id, false)
 		c.settle(block.Proof{Writer: lost.Writer, Ticket: lost.Ticket}, byWord)
 	}
 	return live
@@ -126,11 +144,24 @@ func (c *Coordinator) ReleasePrefix(_ context.Context, r *decodeworkerv1.Release
 	return &decodeworkerv1.ReleasePrefixResponse{Outcome: outcome}, nil
 }
 
-// remember keeps where a writer can be asked for its word.
-func (c *Coordinator) remember(peer nixl.PeerID, address string) {
+// remember keeps where a writer can be asked for its word; false for one that was fenced,
+// whose writes would be refused.
+func (c *Coordinator) remember(peer nixl.PeerID, address string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.writers[writerID(peer)] = writer{peer: peer, address: address}
+	id := writerID(peer)
+	if c.writers[id].fenced {
+		return false
+	}
+	c.writers[id] = writer{peer: peer, address: address}
+	return true
+}
+
+// Fenced says that a prefill worker's life was fenced here: it can do no job for this worker.
+func (c *Coordinator) Fenced(name, incarnation string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writers[writerID(nixl.PeerID{Name: name, Incarnation: incarnation})].fenced
 }
 
 func writerID(peer nixl.PeerID) block.WriterID { return block.WriterID(peer.String()) }

@@ -72,6 +72,8 @@ type Queue interface {
 type Deps struct {
 	Worker *worker.Worker
 	Queue  Queue
+	// PrefillWorkers is how many live ones could take a job.
+	PrefillWorkers func() int
 	// Abort asks the prefill worker at an address, if it is still that incarnation, to be
 	// quiet about an attempt. A nil answer is the writer's word.
 	Abort  func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error
@@ -93,10 +95,10 @@ type Coordinator struct {
 
 	mu        sync.Mutex // guards all below
 	transfers map[block.TransferID]*transfer
-	count     uint64 // transfers begun
-	writers   map[block.WriterID]writer
-	settling  map[uint64]bool // tickets whose proof is being asked for
-	settled   chan struct{}   // closed and replaced whenever blocks left QUARANTINE
+	count     uint64                    // transfers begun
+	writers   map[block.WriterID]writer // of which some ticket may be in doubt, or that live
+	settling  map[uint64]bool           // tickets whose proof is being asked for
+	settled   chan struct{}             // closed and replaced whenever blocks left QUARANTINE
 	report    report
 }
 
@@ -104,6 +106,8 @@ type Coordinator struct {
 type writer struct {
 	peer    nixl.PeerID
 	address string
+	gone    bool // its connection has ended: forgotten once no ticket of it is in doubt
+	fenced  bool // it gets no more tickets
 }
 
 // New makes a coordinator. Its claims and notes are served from Run on.

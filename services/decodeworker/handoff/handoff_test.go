@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,26 +69,35 @@ type rig struct {
 	net    *inproc.Network
 	meta   []byte
 	aborts chan *prefillworkerv1.AbortRequest
-	word   error // the answer to an abort
+	word   error         // the answer to an abort
+	alive  atomic.Int32  // prefill workers
+	looked chan struct{} // capacity 1: they were counted
 }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
+	return newSizedRig(t, 40, 150, change)
+}
+
+func newSizedRig(t *testing.T, blocks, contextTokens int, change func(*Config)) *rig {
+	t.Helper()
 	r := &rig{
-		t: t, net: inproc.NewNetwork(), aborts: make(chan *prefillworkerv1.AbortRequest, 16),
+		looked: make(chan struct{}, 1),
+		t:      t, net: inproc.NewNetwork(), aborts: make(chan *prefillworkerv1.AbortRequest, 16),
 		queue: &memoryQueue{
 			jobs:    make(map[uint64]*transferv1.RemotePrefillRequest),
 			arrived: make(chan *transferv1.RemotePrefillRequest, 16), deleted: make(chan uint64, 16),
 		},
 	}
+	r.alive.Store(1)
 	log := slog.New(slog.DiscardHandler)
 	agent, err := r.net.NewAgent(nixl.Config{Name: "decode", Incarnation: "1", KVFormat: "toy"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := worker.DefaultConfig()
-	cfg.PoolTokens, cfg.Poison = 40*blockTokens, true
-	r.worker, err = worker.New(cfg, worker.Deps{Executor: enginetest.NewToy(blockTokens, 150), Agent: agent, Logger: log})
+	cfg.PoolTokens, cfg.Poison = blocks*blockTokens, true
+	r.worker, err = worker.New(cfg, worker.Deps{Executor: enginetest.NewToy(blockTokens, contextTokens), Agent: agent, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +107,13 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	}
 	r.Coordinator, err = New(c, Deps{
 		Worker: r.worker, Queue: r.queue, Logger: log, Tracer: noop.NewTracerProvider(),
+		PrefillWorkers: func() int {
+			select {
+			case r.looked <- struct{}{}:
+			default:
+			}
+			return int(r.alive.Load())
+		},
 		Abort: func(_ context.Context, _ string, a *prefillworkerv1.AbortRequest) error {
 			r.aborts <- a
 			return r.word
@@ -507,6 +524,9 @@ func TestAJobThatNobodyFinishesMeansHere(t *testing.T) {
 		t.Errorf("the claim that is one too many was answered %v, want gone", got)
 	}
 	r.fallBack(q, s, <-got, CauseGrants)
+	if c := r.counters(); c.GetClaimsGranted() != 2 || c.GetClaimsGone() != 1 {
+		t.Errorf("counters %v, want 2 granted and 1 gone", c)
+	}
 }
 
 func TestAJobOfALostWriterIsQueuedAgain(t *testing.T) {

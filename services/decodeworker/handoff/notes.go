@@ -94,12 +94,19 @@ func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv
 // peerGone takes back what a lost writer held and queues its jobs again.
 func (c *Coordinator) peerGone(ctx context.Context, peer nixl.PeerID) {
 	lost := c.pool.AbortWriter(writerID(peer))
+	c.mu.Lock()
+	if w, known := c.writers[writerID(peer)]; known {
+		w.gone = true
+		c.writers[writerID(peer)] = w
+	}
+	c.mu.Unlock()
 	level := slog.LevelInfo // it left
 	if len(lost) > 0 {
 		level = slog.LevelWarn
 	}
 	c.log.Log(ctx, level, "a prefill worker is gone", "peer", peer.String(), "tickets", len(lost))
 	for _, q := range lost {
+		c.hold(q.Transfer, false)
 		if t := c.find(q.Transfer); t != nil {
 			if err := c.publish(ctx, t); err != nil {
 				c.log.Warn("a lost job could not be queued again", "transfer_id", t.id, "error", err)

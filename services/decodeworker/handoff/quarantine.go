@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 	defer ticker.Stop()
 	var asking sync.WaitGroup
 	defer asking.Wait()
+	alone := false // no prefill worker lived at the last tick
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,8 +35,12 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 		case <-c.sweep:
 		case now := <-ticker.C:
 			c.expire(now)
+			// A hold whose reader is gone ends by time, which nobody else tells the waiting line.
+			c.deps.Worker.Scheduler.Kick()
+			alone = c.lookForWorkers(alone)
 		}
-		for _, q := range c.pool.Quarantined() {
+		tickets := c.pool.Quarantined()
+		for _, q := range tickets {
 			if c.beginSettling(q.Ticket) {
 				asking.Go(func() {
 					defer c.endSettling(q.Ticket)
@@ -42,12 +48,47 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 				})
 			}
 		}
+		c.forgetWriters(tickets)
+	}
+}
+
+// lookForWorkers gives up the jobs that nobody has taken when no prefill worker lived
+// twice in a row. One that leaves finishes what it has taken.
+func (c *Coordinator) lookForWorkers(before bool) (alone bool) {
+	if c.deps.PrefillWorkers() > 0 {
+		return false
+	}
+	if !before {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.transfers {
+		t.mu.Lock()
+		if !t.held {
+			t.giveUp(CauseNoWorker)
+		}
+		t.mu.Unlock()
+	}
+	return true
+}
+
+// forgetWriters forgets the writers that are gone and in no doubt.
+func (c *Coordinator) forgetWriters(doubtful []block.Quarantined) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, w := range c.writers {
+		// A fenced life is refused for good, so it is remembered for good.
+		if w.gone && !w.fenced && !slices.ContainsFunc(doubtful, func(q block.Quarantined) bool { return q.Writer == id }) {
+			delete(c.writers, id)
+		}
 	}
 }
 
 // expire moves the tickets whose lease ended into QUARANTINE.
 func (c *Coordinator) expire(now time.Time) {
 	for _, q := range c.pool.Expire(now) {
+		c.hold(q.Transfer, false)
 		c.log.Warn("the lease of a claim ended", "transfer_id", q.Transfer, "peer", q.Writer, "blocks", len(q.Blocks))
 		c.mu.Lock()
 		c.report.expired++
@@ -70,6 +111,7 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 		Reason: "the transfer was withdrawn or its lease ended",
 	})
 	cancel()
+	c.passClaim(q.Transfer)
 	if err == nil {
 		c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byWord)
 		return
@@ -83,6 +125,11 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 		}
 		return
 	}
+	c.mu.Lock()
+	w.fenced = true
+	w.gone = w.gone || c.writers[q.Writer].gone
+	c.writers[q.Writer] = w
+	c.mu.Unlock()
 	c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byFence) // its other tickets have their own askers
 }
 

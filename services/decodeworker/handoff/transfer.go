@@ -19,6 +19,10 @@ import (
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
+// blocksMax is the most blocks that are handed off at once, so that the completion note,
+// which names each with at most ten bytes, stays within nixl.MaxNoteBytes.
+const blocksMax = 6000
+
 // inlineTokens is the longest prompt that travels in the queue's message, in tokens
 // (at most five bytes each); a longer one travels in the claim's answer.
 const inlineTokens = 64 << 10
@@ -42,6 +46,7 @@ const (
 	CausePublish  Cause = "publish"
 	CauseDeadline Cause = "deadline"
 	CauseGrants   Cause = "grants"
+	CauseNoWorker Cause = "no_prefill_worker"
 	CauseCancel   Cause = "cancel"
 )
 
@@ -52,21 +57,33 @@ type transfer struct {
 	job      *transferv1.RemotePrefillRequest
 	span     trace.SpanContext // what a note belongs to, which comes without a context
 
-	done   chan First    // capacity 1: the commit
-	gaveUp chan struct{} // closed by the claim that was one too many
-	once   sync.Once
+	done   chan First // capacity 1: the commit
+	gaveUp chan Cause // capacity 1: why nobody will do it
 
-	claim sync.Mutex // one claim at a time: blocks are poisoned before their ticket is out
+	// claim is held while a claim is answered: blocks are poisoned before their ticket is
+	// out. Whoever gives blocks of the transfer away passes through it.
+	claim sync.Mutex
 
 	mu        sync.Mutex // guards the rest
 	published int        // messages so far
 	number    uint64     // of the latest
+	held      bool       // some worker has a ticket
+}
+
+// giveUp ends the waiting for a transfer that nobody will do.
+func (t *transfer) giveUp(why Cause) {
+	select {
+	case t.gaveUp <- why:
+	default: // told already
+	}
 }
 
 // Prefill has the prompt of a sequence computed by a prefill worker, into q's table. On nil
 // the rows are in place: attach the first token. On ErrFallBack the table has no transfer
 // any more: Rebook, then compute the prompt here. A ctx that ends withdraws the transfer.
+// Until it returns, nobody else may end q.
 func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (First, error) {
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Deadline)
 	defer cancel()
 	ctx, span := c.tracer.Start(ctx, "decodeworker.handoff")
@@ -77,27 +94,33 @@ func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *g
 	}
 	defer c.close(t)
 	span.SetAttributes(attribute.String("transfer_id", string(t.id)))
-	if err := c.publish(ctx, t); err != nil {
-		return c.withdraw(ctx, t, CausePublish, err)
-	}
-	select {
-	case first := <-t.done:
-		return first, nil
-	case <-t.gaveUp:
-		return c.withdraw(ctx, t, CauseGrants, fmt.Errorf("%d claims were granted", c.cfg.GrantsMax))
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return c.withdraw(ctx, t, CauseDeadline, ctx.Err())
+	var cause Cause
+	if err = c.publish(ctx, t); err != nil {
+		cause = CausePublish
+	} else {
+		select {
+		case first := <-t.done:
+			return first, nil
+		case cause = <-t.gaveUp:
+			err = errors.New("no prefill worker finishes it")
+		case <-ctx.Done():
+			cause, err = CauseDeadline, ctx.Err()
 		}
-		return c.withdraw(ctx, t, CauseCancel, ctx.Err())
 	}
+	if caller.Err() != nil {
+		cause, err = CauseCancel, caller.Err()
+	}
+	return c.withdraw(ctx, t, cause, err)
 }
 
 // open reserves the blocks and makes the transfer known to claims.
 func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (*transfer, error) {
 	_, span := c.tracer.Start(ctx, "decodeworker.reserve")
 	defer span.End()
-	self := c.deps.Worker.ID()
+	self, layout := c.deps.Worker.ID(), c.deps.Worker.Layout()
+	if n := layout.Blocks(q.Spec().Len()) - q.Table().CachedTokens()/layout.BlockTokens; n > blocksMax {
+		return nil, fmt.Errorf("%d blocks are more than a completion note can name, which is %d", n, blocksMax)
+	}
 	c.mu.Lock()
 	c.count++
 	id := block.TransferID(fmt.Sprintf("%s/%s/%d", self.Name, self.Incarnation, c.count))
@@ -110,7 +133,7 @@ func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *gene
 	c.deps.Worker.Poison(refs)
 	deadline, _ := ctx.Deadline()
 	t := &transfer{
-		id: id, sequence: msg, span: trace.SpanContextFromContext(ctx), done: make(chan First, 1), gaveUp: make(chan struct{}),
+		id: id, sequence: msg, span: trace.SpanContextFromContext(ctx), done: make(chan First, 1), gaveUp: make(chan Cause, 1),
 		job: &transferv1.RemotePrefillRequest{
 			TransferId: string(id), DecodeWorker: self.Name, DecodeIncarnation: self.Incarnation,
 			PromptTokens: uint32(q.Spec().Len()), CachedTokens: uint32(q.Table().CachedTokens()),
@@ -146,7 +169,19 @@ func (c *Coordinator) publish(ctx context.Context, t *transfer) error {
 	t.number = number
 	t.mu.Unlock()
 	c.takeBack(old)
+	if c.find(t.id) == nil { // it ended meanwhile
+		c.takeBack(number)
+	}
 	return nil
+}
+
+// hold notes whether some worker has a ticket for the transfer.
+func (c *Coordinator) hold(id block.TransferID, held bool) {
+	if t := c.find(id); t != nil {
+		t.mu.Lock()
+		t.held = held
+		t.mu.Unlock()
+	}
 }
 
 // takeBack deletes a job from the queue, soon; 0 is none.
@@ -169,7 +204,10 @@ func (c *Coordinator) close(t *transfer) {
 
 // withdraw ends the transfer, unless a commit came first.
 func (c *Coordinator) withdraw(ctx context.Context, t *transfer, cause Cause, err error) (First, error) {
-	if c.pool.Withdraw(t.id) {
+	t.claim.Lock()
+	committed := c.pool.Withdraw(t.id)
+	t.claim.Unlock()
+	if committed {
 		return <-t.done, nil
 	}
 	t.mu.Lock()
@@ -207,10 +245,12 @@ func (f *FallBack) Error() string { return fmt.Sprintf("%v (%s): %v", ErrFallBac
 func (f *FallBack) Unwrap() []error { return []error{ErrFallBack, f.Err} }
 
 // Rebook books the blocks of a withdrawn transfer anew. When QUARANTINE holds too many, it
-// forces the proofs and waits.
+// forces the proofs and waits, as long as for a prefill worker; then it returns block.ErrNoRoom.
 func (c *Coordinator) Rebook(ctx context.Context, table *block.Table) error {
 	ticker := time.NewTicker(20 * time.Millisecond) // other sequences give blocks back as well
 	defer ticker.Stop()
+	end := time.NewTimer(c.cfg.Deadline)
+	defer end.Stop()
 	for {
 		c.mu.Lock()
 		settled := c.settled
@@ -223,6 +263,8 @@ func (c *Coordinator) Rebook(ctx context.Context, table *block.Table) error {
 		select {
 		case <-settled:
 		case <-ticker.C:
+		case <-end.C:
+			return err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
