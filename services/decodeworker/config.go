@@ -29,8 +29,7 @@ type Config struct {
 
 // DefaultConfig runs on one host with the usual ports of etcd and NATS.
 func DefaultConfig() Config {
-	c := Config{ProcessConfig: worker.DefaultProcessConfig(), HandOff: handoff.DefaultConfig()}
-	c.Listen = "127.0.0.1:7003"
+	c := Config{ProcessConfig: worker.DefaultProcessConfig("127.0.0.1:7003"), HandOff: handoff.DefaultConfig()}
 	return c
 }
 

@@ -40,7 +40,7 @@ type answer struct {
 
 // answer reads a request, has it answered and passes the answer on. Whatever happens is
 // counted, logged and returned once, here.
-func (s *service) answer(ctx context.Context, q question, out sink) error {
+func (s *server) answer(ctx context.Context, q question, out sink) error {
 	a := &answer{kind: q.kind, start: time.Now()}
 	x := exchangeOf(ctx)
 	if x == nil { // a gRPC caller: the edge has not done these
@@ -60,7 +60,7 @@ func (s *service) answer(ctx context.Context, q question, out sink) error {
 	return s.settle(ctx, a, s.serve(ctx, a, q, out, x))
 }
 
-func (s *service) serve(ctx context.Context, a *answer, q question, out sink, x *exchange) error {
+func (s *server) serve(ctx context.Context, a *answer, q question, out sink, x *exchange) error {
 	req, err := q.read()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func complete(in *generationv1.Request, a *answer) *generationv1.Request {
 func ptr[T any](v T) *T { return &v }
 
 // stream passes an answer on piece by piece.
-func (s *service) stream(ctx context.Context, a *answer, f *feed, out sink) error {
+func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error {
 	tick := time.NewTicker(s.cfg.Keepalive / 2)
 	defer tick.Stop()
 	quiet := false // nothing was sent since the last tick
@@ -155,7 +155,7 @@ func (s *service) stream(ctx context.Context, a *answer, f *feed, out sink) erro
 }
 
 // gather collects an answer and passes it on as a whole.
-func (s *service) gather(ctx context.Context, a *answer, f *feed, out sink) error {
+func (s *server) gather(ctx context.Context, a *answer, f *feed, out sink) error {
 	var text strings.Builder
 	for {
 		select {

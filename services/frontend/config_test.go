@@ -12,7 +12,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		t.Errorf("the default: %v", err)
 	}
 	for field, spoil := range map[string]func(*frontend.Config){
-		"id":              func(c *frontend.Config) { c.ID = "" },
 		"http":            func(c *frontend.Config) { c.HTTP = "" },
 		"listen":          func(c *frontend.Config) { c.Listen = "" },
 		"etcd":            func(c *frontend.Config) { c.Etcd = nil },

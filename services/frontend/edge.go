@@ -70,7 +70,7 @@ func (e *edge) exchange(w http.ResponseWriter, r *http.Request) {
 	route := routeOf(r.URL.Path)
 	ctx, cancel := context.WithCancel(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 	defer cancel()
-	ctx, endSpan := e.f.service.startSpan(ctx, route.kind)
+	ctx, endSpan := e.f.server.startSpan(ctx, route.kind)
 	x := &exchange{
 		id: newID(route.idPrefix), clientID: clientID(r), start: time.Now(), status: http.StatusOK,
 		writer: w, wire: http.NewResponseController(w), cancel: cancel, writeTimeout: e.f.cfg.WriteTimeout,
@@ -105,10 +105,10 @@ func (e *edge) serve(x *exchange, route route, r *http.Request) error {
 	inner.Header = http.Header{}
 	inner.RemoteAddr, inner.Host, inner.Body = "", "", http.NoBody
 	if route.method == http.MethodPost && r.Method == http.MethodPost {
-		if err := e.f.service.admit(r.Context()); err != nil {
+		if err := e.f.server.admit(r.Context()); err != nil {
 			return err
 		}
-		defer e.f.service.leave(r.Context())
+		defer e.f.server.leave(r.Context())
 		data, err := e.readBody(x, r)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (e *edge) settle(ctx context.Context, x *exchange, route route, r *http.Req
 			attrs = append(attrs, slog.String("cause", x.failure.Cause.Error()))
 		}
 	}
-	e.f.service.observe.count(ctx, route.kind, status)
+	e.f.server.observe.count(ctx, route.kind, status)
 	e.f.deps.Logger.LogAttrs(telemetry.WithRequestID(ctx, x.id), level, "request ended", attrs...)
 }
 

@@ -65,12 +65,12 @@ type Deps struct {
 
 // Frontend is the service.
 type Frontend struct {
-	cfg     Config
-	deps    Deps
-	service *service
-	own     *local.Conn // from the gateway to service
-	edge    *edge
-	ready   atomic.Bool // a model was seen, and no drain has begun
+	cfg    Config
+	deps   Deps
+	server *server
+	own    *local.Conn // from the gateway to service
+	edge   *edge
+	ready  atomic.Bool // a model was seen, and no drain has begun
 }
 
 // New builds the service. It starts nothing.
@@ -95,14 +95,14 @@ func New(cfg Config, deps Deps) (*Frontend, error) {
 		return nil, fmt.Errorf("frontend: %w", err)
 	}
 	f := &Frontend{cfg: cfg, deps: deps}
-	f.service = &service{
+	f.server = &server{
 		cfg: cfg, processor: deps.Processor, log: deps.Logger,
 		tracer: deps.Tracer.Tracer(scope), observe: observe, traffic: &traffic{},
 	}
 	f.own = local.New(local.Options{Unary: rpc.UnaryInterceptor(deps.Logger), Stream: rpc.StreamInterceptor(deps.Logger)})
-	frontendv1.RegisterFrontendServer(f.own, f.service)
+	frontendv1.RegisterFrontendServer(f.own, f.server)
 	if deps.Server != nil {
-		frontendv1.RegisterFrontendServer(deps.Server, f.service)
+		frontendv1.RegisterFrontendServer(deps.Server, f.server)
 	}
 	if f.edge, err = newEdge(f); err != nil {
 		return nil, fmt.Errorf("frontend: %w", err)

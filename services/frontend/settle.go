@@ -16,7 +16,7 @@ import (
 
 // settle ends a request: it finds the one status it ended with, and tells the planner's
 // statistics, the metrics and the log. It returns nil or an *openai.Error.
-func (s *service) settle(ctx context.Context, a *answer, err error) error {
+func (s *server) settle(ctx context.Context, a *answer, err error) error {
 	var failure *openai.Error
 	status := http.StatusOK
 	if err != nil {
@@ -68,7 +68,7 @@ func (o outcome) failed() bool {
 	return o.status >= http.StatusInternalServerError || o.status == http.StatusTooManyRequests
 }
 
-func (s *service) logSettled(ctx context.Context, o outcome, failure *openai.Error) {
+func (s *server) logSettled(ctx context.Context, o outcome, failure *openai.Error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("kind", o.a.kind.name), slog.Int("status", o.status),
@@ -97,7 +97,7 @@ func (s *service) logSettled(ctx context.Context, o outcome, failure *openai.Err
 }
 
 // startSpan starts the span of a request's way through this service.
-func (s *service) startSpan(ctx context.Context, kind string) (context.Context, func(error)) {
+func (s *server) startSpan(ctx context.Context, kind string) (context.Context, func(error)) {
 	ctx, span := s.tracer.Start(ctx, "frontend.request", trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("kind", kind)))
 	return ctx, func(err error) {

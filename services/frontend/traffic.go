@@ -106,7 +106,7 @@ func (f *Frontend) reportOnce(ctx context.Context, now time.Time, interval time.
 	defer cancel()
 	_, err := f.deps.Planner.Report(ctx, &plannerv1.ReportRequest{
 		Instance: f.deps.Instance, Time: timestamppb.New(now),
-		Report: &plannerv1.ReportRequest_Traffic{Traffic: f.service.traffic.take(interval)},
+		Report: &plannerv1.ReportRequest_Traffic{Traffic: f.server.traffic.take(interval)},
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/switchyard-llm/switchyard/libs/config"
+	"github.com/switchyard-llm/switchyard/libs/service"
 )
 
 // Main is the program: the configuration from a file, the environment and flags, then
@@ -13,7 +14,7 @@ func Main(ctx context.Context, args []string) error {
 	if err := config.Parse(args, &cfg); err != nil {
 		return err
 	}
-	s, err := Open(ctx, cfg, Shared{})
+	s, err := Open(ctx, cfg, service.Shared{})
 	if err != nil {
 		return err
 	}

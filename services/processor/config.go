@@ -6,52 +6,39 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
-	"github.com/switchyard-llm/switchyard/libs/telemetry"
+	"github.com/switchyard-llm/switchyard/libs/service"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
 // Config is the service's configuration.
 type Config struct {
-	ID               string           `yaml:"id" help:"name of this processor among the members"`
-	Listen           string           `yaml:"listen" help:"address of the gRPC server, host:port"`
-	Advertise        string           `yaml:"advertise" help:"address by which others reach the gRPC server; the listening one if empty"`
-	Metrics          string           `yaml:"metrics" help:"address of the HTTP server for /metrics and /health; none if empty"`
-	Drain            time.Duration    `yaml:"drain" help:"how long requests may go on after SIGTERM"`
-	Etcd             []string         `yaml:"etcd" help:"endpoints of etcd"`
-	Model            string           `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, or the name of a model that can be fetched"`
-	Name             string           `yaml:"name" help:"name under which the model is served, the same as at its workers; its own if empty"`
-	DefaultMaxTokens int              `yaml:"default_max_tokens" help:"most tokens of an answer where the request does not say; the rest of the context if that is less"`
-	MaxRequests      int              `yaml:"max_requests" help:"most requests in work; further ones are refused"`
-	MaxBodyBytes     int              `yaml:"max_body_bytes" help:"largest request body that the frontends take"`
-	Migrations       int              `yaml:"migrations" help:"how often a request may go on to another decode worker when one is lost or refuses it"`
-	DispatchWait     time.Duration    `yaml:"dispatch_wait" help:"how long a request waits for a known decode worker that cannot be reached"`
-	Router           router.Config    `yaml:"router"`
-	Telemetry        telemetry.Config `yaml:"telemetry"`
+	service.Config `yaml:",inline"`
+
+	Model            string        `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, or the name of a model that can be fetched"`
+	Name             string        `yaml:"name" help:"name under which the model is served, the same as at its workers; its own if empty"`
+	DefaultMaxTokens int           `yaml:"default_max_tokens" help:"most tokens of an answer where the request does not say; the rest of the context if that is less"`
+	MaxRequests      int           `yaml:"max_requests" help:"most requests in work; further ones are refused"`
+	MaxBodyBytes     int           `yaml:"max_body_bytes" help:"largest request body that the frontends take"`
+	Migrations       int           `yaml:"migrations" help:"how often a request may go on to another decode worker when one is lost or refuses it"`
+	DispatchWait     time.Duration `yaml:"dispatch_wait" help:"how long a request waits for a known decode worker that cannot be reached"`
+	Router           router.Config `yaml:"router"`
 }
 
 // DefaultConfig runs on one host with the usual port of etcd.
 func DefaultConfig() Config {
 	return Config{
-		ID: "processor-0", Listen: "127.0.0.1:7002", Drain: 30 * time.Second, Etcd: []string{"127.0.0.1:2379"},
-		Model: modelstore.DefaultModel, DefaultMaxTokens: 1024, MaxRequests: 1024, MaxBodyBytes: 16 << 20,
+		Config: service.DefaultConfig("processor-0", "127.0.0.1:7002", 30*time.Second),
+		Model:  modelstore.DefaultModel, DefaultMaxTokens: 1024, MaxRequests: 1024, MaxBodyBytes: 16 << 20,
 		Migrations: 3, DispatchWait: 2 * time.Second,
-		Router: router.DefaultConfig(), Telemetry: telemetry.DefaultConfig(),
+		Router: router.DefaultConfig(),
 	}
 }
 
 // Validate names the first field that cannot be.
 func (c Config) Validate() error {
 	switch {
-	case c.ID == "":
-		return errors.New("id is empty, want a name")
-	case c.Listen == "":
-		return errors.New(`listen is empty, want an address such as "127.0.0.1:7002"`)
-	case len(c.Etcd) == 0:
-		return errors.New("etcd is empty, want at least one endpoint")
 	case c.Model == "":
 		return errors.New("model is empty, want a GGUF file or a name")
-	case c.Drain < 0:
-		return fmt.Errorf("drain is %v, want at least 0", c.Drain)
 	case c.DispatchWait < 0:
 		return fmt.Errorf("dispatch_wait is %v, want at least 0", c.DispatchWait)
 	}
@@ -69,5 +56,5 @@ func (c Config) Validate() error {
 	if err := c.Router.Validate(); err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
-	return c.Telemetry.Validate()
+	return c.Config.Validate()
 }

@@ -113,7 +113,6 @@ func TestTheSmallestWorkerBoundsTheContext(t *testing.T) {
 
 func TestConfigNamesTheFieldThatCannotBe(t *testing.T) {
 	for field, change := range map[string]func(*processor.Config){
-		"id":                 func(c *processor.Config) { c.ID = "" },
 		"listen":             func(c *processor.Config) { c.Listen = "" },
 		"etcd":               func(c *processor.Config) { c.Etcd = nil },
 		"model":              func(c *processor.Config) { c.Model = "" },

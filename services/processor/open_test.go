@@ -112,7 +112,7 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 		"a taken port":   {func(c *processor.Config) { c.Listen = taken.Addr().String() }, "listen"},
 		"a taken second": {func(c *processor.Config) { c.Metrics = taken.Addr().String() }, "metrics"},
 		"no etcd":        {func(*processor.Config) {}, "etcd"},
-		"a bad field":    {func(c *processor.Config) { c.ID = "" }, "id"},
+		"a bad field":    {func(c *processor.Config) { c.Model = "" }, "model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -1,40 +1,22 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 
+	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/modelstore/modeltest"
-	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 )
 
-// greedyCase is one of 20 greedy outputs of the default model that three independent f32
-// implementations agree on. Stop tokens are 0 and 2; the final one is part of the tokens.
-type greedyCase struct {
-	Name   string           `json:"name"`
-	Prompt string           `json:"prompt"`
-	Tokens []sequence.Token `json:"tokens"`
-	IDs    []sequence.Token `json:"prompt_tokens"`
-}
-
 // TestGreedyOutputsOfTheRealModel sends the prompts as text through the whole line, with
 // every prompt computed locally and with every prompt computed remotely.
 func TestGreedyOutputsOfTheRealModel(t *testing.T) {
-	text, err := os.ReadFile("../../libs/engine/cpu/testdata/smollm2-f32.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []greedyCase
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
+	cases := enginetest.GreedyOutputs(t)
 	model := modeltest.TestModel(t)
 	words := tokenizerOf(t, model)
 	c := start(t, options{model: model})
@@ -69,14 +51,14 @@ func TestGreedyOutputsOfTheRealModel(t *testing.T) {
 }
 
 // equal compares an answer with a reference, token for token where the text allows it.
-func equal(a answer, want greedyCase, words *tokenizer.Tokenizer) error {
+func equal(a answer, want enginetest.Greedy, words *tokenizer.Tokenizer) error {
 	text, finish := words.Decode(want.Tokens, tokenizer.NoSpecial), generationv1.FinishReason_FINISH_REASON_LENGTH
 	if slices.Contains(words.EndTokens(), want.Tokens[len(want.Tokens)-1]) {
 		finish = generationv1.FinishReason_FINISH_REASON_STOP
 	}
 	switch u := a.usage; {
-	case int(u.GetPromptTokens()) != len(want.IDs):
-		return fmt.Errorf("%d prompt tokens, want %d", u.GetPromptTokens(), len(want.IDs))
+	case int(u.GetPromptTokens()) != len(want.PromptTokens):
+		return fmt.Errorf("%d prompt tokens, want %d", u.GetPromptTokens(), len(want.PromptTokens))
 	case a.text != text || int(u.GetCompletionTokens()) != len(want.Tokens) || a.finish != finish:
 		return fmt.Errorf("%q, %d tokens, %v; want %q, %d tokens, %v", a.text, u.GetCompletionTokens(), a.finish, text, len(want.Tokens), finish)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/embedded"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	shared "github.com/switchyard-llm/switchyard/libs/service"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 	"github.com/switchyard-llm/switchyard/services/decodeworker"
@@ -83,7 +84,7 @@ func runRole(role string, config []byte) error {
 		})
 	case "planner":
 		return runService(ctx, config, planner.DefaultConfig(), func(c planner.Config) (service, error) {
-			return planner.Open(ctx, c, planner.Shared{})
+			return planner.Open(ctx, c, shared.Shared{})
 		})
 	case "decode":
 		return runService(ctx, config, decodeConfig{Config: decodeworker.DefaultConfig()}, func(c decodeConfig) (service, error) {

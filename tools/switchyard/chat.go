@@ -25,7 +25,7 @@ type chatCmd struct {
 }
 
 // Run implements the command.
-func (c *chatCmd) Run(ctx context.Context) error {
+func (c *chatCmd) Run(ctx context.Context, out io.Writer) error {
 	if c.URL == "" {
 		e, err := readEndpoints(c.Data)
 		if err != nil {
@@ -42,9 +42,9 @@ func (c *chatCmd) Run(ctx context.Context) error {
 		c.Model = model
 	}
 	if len(c.Prompt) > 0 {
-		return c.say(ctx, strings.Join(c.Prompt, " "), os.Stdout)
+		return c.say(ctx, strings.Join(c.Prompt, " "), out)
 	}
-	return c.converse(ctx, os.Stdin, os.Stdout)
+	return c.converse(ctx, os.Stdin, out)
 }
 
 func (c *chatCmd) converse(ctx context.Context, in io.Reader, out io.Writer) error {

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,24 +31,24 @@ type commands struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills
-	os.Exit(execute(ctx, os.Args[1:]))
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // execute runs one command line and answers its exit code.
-func execute(ctx context.Context, args []string) int {
+func execute(ctx context.Context, args []string, out, errors io.Writer) int {
 	parser, err := kong.New(&commands{}, kong.Name("switchyard"), kong.UsageOnError(), kong.Vars{"data": defaultData(), "model": modelstore.DefaultModel},
-		kong.Description("Serve large language models."), kong.BindTo(ctx, (*context.Context)(nil)))
+		kong.Description("Serve large language models."), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(out, (*io.Writer)(nil)), kong.Writers(out, errors))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "switchyard:", err)
+		fmt.Fprintln(errors, "switchyard:", err)
 		return 1
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "switchyard:", err)
+		fmt.Fprintln(errors, "switchyard:", err)
 		return 2
 	}
 	if err := command.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "switchyard:", err)
+		fmt.Fprintln(errors, "switchyard:", err)
 		return 1
 	}
 	return 0

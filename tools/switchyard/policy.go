@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
@@ -24,7 +24,7 @@ type policyCmd struct {
 }
 
 // Run implements the command.
-func (c *policyCmd) Run(ctx context.Context) (err error) {
+func (c *policyCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	client, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -48,10 +48,10 @@ func (c *policyCmd) Run(ctx context.Context) (err error) {
 		}
 	}
 	if c.JSON {
-		return json.NewEncoder(os.Stdout).Encode(policy)
+		return json.NewEncoder(out).Encode(policy)
 	}
-	fmt.Printf("%s: %s, threshold_tokens %d, max_queue %d\n", model, policy.Policy, policy.ThresholdTokens, policy.MaxQueue)
-	return nil
+	_, err = fmt.Fprintf(out, "%s: %s, threshold_tokens %d, max_queue %d\n", model, policy.Policy, policy.ThresholdTokens, policy.MaxQueue)
+	return err
 }
 
 // change applies what the command line says; false if it says nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -49,6 +50,7 @@ const startTimeout = 10 * time.Second
 // server is what serveCmd has opened.
 type server struct {
 	cmd     *serveCmd
+	out     io.Writer
 	shared  worker.Shared
 	text    *processor.Model
 	etcd    []string
@@ -59,11 +61,11 @@ type server struct {
 }
 
 // Run implements the command.
-func (c *serveCmd) Run(ctx context.Context) (err error) {
+func (c *serveCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	s := &server{cmd: c}
+	s := &server{cmd: c, out: out}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.takeFolder(); err != nil {
 		return err
@@ -206,7 +208,7 @@ type part struct {
 func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 	pl := planner.DefaultConfig()
 	pl.Listen = "127.0.0.1:0"
-	planning, err := planner.Open(ctx, pl, planner.Shared{Discovery: s.shared.Discovery, Telemetry: s.shared.Telemetry})
+	planning, err := planner.Open(ctx, pl, s.shared.Shared)
 	if err != nil {
 		return nil, err
 	}
@@ -231,16 +233,14 @@ func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 	}
 	pr := processor.DefaultConfig()
 	pr.Listen = "127.0.0.1:0"
-	processing, err := processor.Open(ctx, pr, processor.Shared{Model: s.text, Discovery: s.shared.Discovery, Telemetry: s.shared.Telemetry})
+	processing, err := processor.Open(ctx, pr, processor.Shared{Shared: s.shared.Shared, Model: s.text})
 	if err != nil {
 		return nil, err
 	}
 	parts = append(parts, part{"processor", processing.Run})
 	f := frontend.DefaultConfig()
 	f.HTTP, f.Listen = s.cmd.HTTP, "127.0.0.1:0"
-	front, err := frontend.Open(ctx, f, frontend.Shared{
-		Processor: processing.Server(), Discovery: s.shared.Discovery, Telemetry: s.shared.Telemetry,
-	})
+	front, err := frontend.Open(ctx, f, frontend.Shared{Shared: s.shared.Shared, Processor: processing.Server()})
 	if err != nil {
 		return nil, err
 	}
@@ -307,6 +307,6 @@ func (s *server) announce(ctx context.Context) error {
 		}
 		return err
 	})
-	fmt.Printf("ready: %s serves %s (%d decode, %d prefill)\n", s.url, s.shared.ModelName, s.cmd.Decode, s.cmd.Prefill)
-	return nil
+	_, err := fmt.Fprintf(s.out, "ready: %s serves %s (%d decode, %d prefill)\n", s.url, s.shared.ModelName, s.cmd.Decode, s.cmd.Prefill)
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -39,7 +38,7 @@ type status struct {
 }
 
 // Run implements the command.
-func (c *statusCmd) Run(ctx context.Context) (err error) {
+func (c *statusCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	client, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -50,9 +49,9 @@ func (c *statusCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if c.JSON {
-		return s.printJSON(os.Stdout)
+		return s.printJSON(out)
 	}
-	return s.print(os.Stdout)
+	return s.print(out)
 }
 
 func (c *client) status(ctx context.Context) (*status, error) {

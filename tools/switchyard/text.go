@@ -27,7 +27,7 @@ type tokenizeCmd struct {
 }
 
 // Run implements the command.
-func (c *tokenizeCmd) Run(ctx context.Context) error {
+func (c *tokenizeCmd) Run(ctx context.Context, out io.Writer) error {
 	model, err := processor.LoadModel(ctx, c.Model, "")
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c *tokenizeCmd) Run(ctx context.Context) error {
 	}
 	tokens := model.Tokenizer.Encode(nil, text, special)
 	if c.JSON {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"model": model.Name, "tokens": tokens})
+		return json.NewEncoder(out).Encode(map[string]any{"model": model.Name, "tokens": tokens})
 	}
 	for _, t := range tokens {
 		text, special := model.Tokenizer.Token(t)
@@ -50,10 +50,10 @@ func (c *tokenizeCmd) Run(ctx context.Context) error {
 		if special {
 			mark = "  special"
 		}
-		fmt.Printf("%6d  %q%s\n", t, text, mark)
+		fmt.Fprintf(out, "%6d  %q%s\n", t, text, mark)
 	}
-	fmt.Printf("%d tokens\n", len(tokens))
-	return nil
+	_, err = fmt.Fprintf(out, "%d tokens\n", len(tokens))
+	return err
 }
 
 // renderCmd shows what a model's template makes of a conversation.
@@ -64,7 +64,7 @@ type renderCmd struct {
 }
 
 // Run implements the command.
-func (c *renderCmd) Run(ctx context.Context) error {
+func (c *renderCmd) Run(ctx context.Context, out io.Writer) error {
 	model, err := processor.LoadModel(ctx, c.Model, "")
 	if err != nil {
 		return err
@@ -86,11 +86,11 @@ func (c *renderCmd) Run(ctx context.Context) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		return json.NewEncoder(out).Encode(map[string]any{
 			"model": model.Name, "prompt": chattemplate.Join(segments), "tokens": model.Tokenizer.EncodeSegments(nil, segments),
 		})
 	}
-	_, err = io.WriteString(os.Stdout, chattemplate.Join(segments))
+	_, err = io.WriteString(out, chattemplate.Join(segments))
 	return err
 }
 

@@ -48,7 +48,7 @@ var steps = map[string]string{
 }
 
 // Run implements the command.
-func (c *traceCmd) Run(context.Context) error {
+func (c *traceCmd) Run(_ context.Context, out io.Writer) error {
 	var spans []telemetry.Span
 	for _, name := range c.Files {
 		more, err := readSpanFile(name)
@@ -62,7 +62,7 @@ func (c *traceCmd) Run(context.Context) error {
 		return err
 	}
 	spans = slices.DeleteFunc(spans, func(s telemetry.Span) bool { return s.TraceID != id })
-	return printTrace(os.Stdout, id, spans)
+	return printTrace(out, id, spans)
 }
 
 func readSpanFile(name string) ([]telemetry.Span, error) {

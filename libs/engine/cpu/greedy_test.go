@@ -1,14 +1,13 @@
 package cpu
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/engine"
+	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 )
 
@@ -25,41 +24,18 @@ func best(logits []float32) (token sequence.Token, margin float64) {
 	return token, first - second
 }
 
-type reference struct {
-	Name    string           `json:"name"`
-	Prompt  []sequence.Token `json:"prompt_tokens"`
-	Tokens  []sequence.Token `json:"tokens"`
-	Margins []float64        `json:"margins"`
-}
-
-func references(t testing.TB) []reference {
-	t.Helper()
-	data, err := os.ReadFile("testdata/smollm2-f32.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r []reference
-	if err := json.Unmarshal(data, &r); err != nil {
-		t.Fatal(err)
-	}
-	if len(r) != 20 {
-		t.Fatalf("%d references, want 20", len(r))
-	}
-	return r
-}
-
 func TestGreedyOutputsMatchTheReferences(t *testing.T) {
-	refs := references(t)
+	refs := enginetest.GreedyOutputs(t)
 	m := model(t)
 	total := 0
 	batch := make([]engine.Segment, len(refs))
 	for i, r := range refs {
-		blocks := make([]block.ID, (len(r.Prompt)+len(r.Tokens)+15)/16)
+		blocks := make([]block.ID, (len(r.PromptTokens)+len(r.Tokens)+15)/16)
 		for j := range blocks {
 			blocks[j] = block.ID(total + len(blocks) - 1 - j) // not in ascending order
 		}
 		total += len(blocks)
-		batch[i] = engine.Segment{Tokens: r.Prompt, Blocks: blocks, Logits: make([]float32, m.Shape().VocabTokens)}
+		batch[i] = engine.Segment{Tokens: r.PromptTokens, Blocks: blocks, Logits: make([]float32, m.Shape().VocabTokens)}
 	}
 	e := bound(t, m, Options{}, total)
 	got := make([][]sequence.Token, len(refs))

@@ -15,8 +15,8 @@ import (
 	"github.com/switchyard-llm/switchyard/services/frontend/openai"
 )
 
-// service implements frontendv1.FrontendServer, for the gateway and for gRPC callers.
-type service struct {
+// server implements frontendv1.FrontendServer, for the gateway and for gRPC callers.
+type server struct {
 	frontendv1.UnimplementedFrontendServer
 
 	cfg       Config
@@ -28,10 +28,10 @@ type service struct {
 	admitted  atomic.Int64 // requests in flight, at most cfg.MaxRequests
 }
 
-var _ frontendv1.FrontendServer = (*service)(nil)
+var _ frontendv1.FrontendServer = (*server)(nil)
 
 // admit takes a place among the requests in flight; leave gives it back.
-func (s *service) admit(ctx context.Context) error {
+func (s *server) admit(ctx context.Context) error {
 	if s.admitted.Add(1) > int64(s.cfg.MaxRequests) {
 		s.admitted.Add(-1)
 		return openai.Overloaded("Too many requests are in flight. Try again later.", time.Second)
@@ -40,13 +40,13 @@ func (s *service) admit(ctx context.Context) error {
 	return nil
 }
 
-func (s *service) leave(ctx context.Context) {
+func (s *server) leave(ctx context.Context) {
 	s.admitted.Add(-1)
 	s.observe.active.Add(ctx, -1)
 }
 
 // ChatCompletions implements frontendv1.FrontendServer.
-func (s *service) ChatCompletions(in *frontendv1.ChatCompletionsRequest, out grpc.ServerStreamingServer[frontendv1.ChatCompletionsResponse]) error {
+func (s *server) ChatCompletions(in *frontendv1.ChatCompletionsRequest, out grpc.ServerStreamingServer[frontendv1.ChatCompletionsResponse]) error {
 	return s.answer(out.Context(), question{
 		kind: chatKind,
 		read: func() (*generationv1.Request, error) {
@@ -59,7 +59,7 @@ func (s *service) ChatCompletions(in *frontendv1.ChatCompletionsRequest, out grp
 }
 
 // Completions implements frontendv1.FrontendServer.
-func (s *service) Completions(in *frontendv1.CompletionsRequest, out grpc.ServerStreamingServer[frontendv1.CompletionsResponse]) error {
+func (s *server) Completions(in *frontendv1.CompletionsRequest, out grpc.ServerStreamingServer[frontendv1.CompletionsResponse]) error {
 	return s.answer(out.Context(), question{
 		kind: textKind,
 		read: func() (*generationv1.Request, error) {
@@ -72,7 +72,7 @@ func (s *service) Completions(in *frontendv1.CompletionsRequest, out grpc.Server
 }
 
 // ListModels implements frontendv1.FrontendServer.
-func (s *service) ListModels(ctx context.Context, _ *frontendv1.ListModelsRequest) (*frontendv1.ListModelsResponse, error) {
+func (s *server) ListModels(ctx context.Context, _ *frontendv1.ListModelsRequest) (*frontendv1.ListModelsResponse, error) {
 	models, err := s.models(ctx)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *service) ListModels(ctx context.Context, _ *frontendv1.ListModelsReques
 }
 
 // RetrieveModel implements frontendv1.FrontendServer.
-func (s *service) RetrieveModel(ctx context.Context, in *frontendv1.RetrieveModelRequest) (*frontendv1.RetrieveModelResponse, error) {
+func (s *server) RetrieveModel(ctx context.Context, in *frontendv1.RetrieveModelRequest) (*frontendv1.RetrieveModelResponse, error) {
 	models, err := s.models(ctx)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *service) RetrieveModel(ctx context.Context, in *frontendv1.RetrieveMode
 // modelsTimeout bounds the question for the models, which no step of an engine delays.
 const modelsTimeout = 5 * time.Second
 
-func (s *service) models(ctx context.Context) ([]*frontendv1.Model, error) {
+func (s *server) models(ctx context.Context) ([]*frontendv1.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelsTimeout)
 	defer cancel()
 	r, err := s.processor.Models(ctx, &processorv1.ModelsRequest{})
