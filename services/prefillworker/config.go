@@ -24,8 +24,7 @@ type Config struct {
 
 // DefaultConfig runs on one host with the usual ports of etcd and NATS.
 func DefaultConfig() Config {
-	c := Config{ProcessConfig: worker.DefaultProcessConfig(), Jobs: 2}
-	c.Listen = "127.0.0.1:7004"
+	c := Config{ProcessConfig: worker.DefaultProcessConfig("127.0.0.1:7004"), Jobs: 2}
 	c.Pool.StepTokens = 256 // nothing decodes here
 	return c
 }
@@ -86,8 +85,11 @@ func (s *Service) Run(ctx context.Context) error {
 	// Discovery outlives the service's drain: jobs in work still find their decode worker.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	g, _ := run.NewGroup(inner)
+	g, around := run.NewGroup(inner)
 	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.decodes) })
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(around, cancel)() // a worker that has lost a part drains
 	err := s.worker.Run(ctx)
 	stop()
 	return errors.Join(err, g.Wait(), s.conns.Close(), s.process.Close())
