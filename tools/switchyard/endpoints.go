@@ -81,16 +81,20 @@ const connectTimeout = 5 * time.Second
 
 func (c cluster) connect(ctx context.Context) (*client, error) {
 	cfg := discovery.DefaultConfig()
+	var found endpoints
 	if cfg.Endpoints = c.Etcd; len(cfg.Endpoints) == 0 {
-		e, err := readEndpoints(c.Data)
-		if err != nil {
+		var err error
+		if found, err = readEndpoints(c.Data); err != nil {
 			return nil, err
 		}
-		cfg.Endpoints = e.Etcd
+		cfg.Endpoints = found.Etcd
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	d, err := discovery.Open(ctx, cfg, slog.New(slog.DiscardHandler))
+	if err != nil && found.PID != 0 {
+		return nil, fmt.Errorf("the server of data folder %s, process %d, does not answer: %w", c.Data, found.PID, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type serveCmd struct {
 	NATS      string   `help:"URL of an external NATS; an embedded one if empty." name:"nats"`
 	Poison    bool     `help:"Fill reserved blocks with NaN before a remote write."`
 	TraceFile string   `help:"Append spans to this file; see the trace command." type:"path"`
-	OTLP      string   `help:"host:port of an OTLP collector for spans." name:"otlp"`
+	OTLP      string   `help:"Where spans go over OTLP gRPC, such as http://localhost:4317." name:"otlp" placeholder:"URL"`
 	LogLevel  string   `help:"debug, info, warn or error." default:"warn"`
 	LogFormat string   `help:"text or json." default:"text"`
 }
@@ -164,10 +164,25 @@ func (s *server) openCommon(ctx context.Context) error {
 	return s.setPolicy(ctx)
 }
 
+// folder names an empty place of the data folder for as long as this server runs. What one
+// that was killed left there goes first: neither its members nor its jobs live any more.
+func (s *server) folder(name string) (string, error) {
+	dir := filepath.Join(s.cmd.Data, name)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("--data is %q: %w", s.cmd.Data, err)
+	}
+	s.onClose(func() error { return os.RemoveAll(dir) })
+	return dir, nil
+}
+
 // openServers starts the embedded etcd and NATS where no others are named.
 func (s *server) openServers(ctx context.Context) error {
 	if s.etcd = s.cmd.Etcd; len(s.etcd) == 0 {
-		etcd, err := embedded.StartEtcd(ctx, embedded.EtcdConfig{})
+		dir, err := s.folder("etcd")
+		if err != nil {
+			return err
+		}
+		etcd, err := embedded.StartEtcd(ctx, embedded.EtcdConfig{Dir: dir})
 		if err != nil {
 			return err
 		}
@@ -175,7 +190,11 @@ func (s *server) openServers(ctx context.Context) error {
 		s.etcd = []string{etcd.Endpoint()}
 	}
 	if s.nats = s.cmd.NATS; s.nats == "" {
-		nats, err := embedded.StartNATS(ctx, embedded.NATSConfig{})
+		dir, err := s.folder("nats")
+		if err != nil {
+			return err
+		}
+		nats, err := embedded.StartNATS(ctx, embedded.NATSConfig{Dir: dir})
 		if err != nil {
 			return err
 		}

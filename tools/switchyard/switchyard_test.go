@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,6 +184,49 @@ func TestCommandsWithoutAServer(t *testing.T) {
 	}
 }
 
+func TestServeKeepsEverythingInItsDataFolder(t *testing.T) {
+	data, temp, model := t.TempDir(), t.TempDir(), smallModel(t)
+	for _, left := range []string{"etcd/etcd/member/wal/broken", "nats/jetstream/broken"} { // by a server that was killed
+		if err := os.MkdirAll(filepath.Join(data, left), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("serve", func(t *testing.T) {
+		t.Setenv("TMPDIR", temp)
+		serve(t, "--model", model, "--data", data)
+		if names := namesIn(t, temp); len(names) > 0 {
+			t.Errorf("%q in the temporary folder", names)
+		}
+	})
+	if names := namesIn(t, data); !slices.Equal(names, []string{"lock"}) {
+		t.Errorf("%q in the data folder after the end, want only the lock", names)
+	}
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestCommandsNameAServerThatDied(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if err := (endpoints{PID: 4711, URL: "http://127.0.0.1:1", Etcd: []string{"127.0.0.1:1"}}).write(data); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errors := run(t, "status", "--data", data)
+	if code != 1 || !strings.Contains(errors, data) || !strings.Contains(errors, "process 4711") || strings.Count(errors, "\n") != 1 {
+		t.Errorf("%d %q", code, errors)
+	}
+}
+
 func TestTokenizeAndRender(t *testing.T) {
 	model := smallModel(t)
 	code, out, errors := run(t, "tokenize", "--model", model, "a<|im_end|>")
@@ -216,9 +260,9 @@ func TestATraceIsATreeAndKeepsStrayedSpans(t *testing.T) {
 
 func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
-		"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n":         "broke off",
-		"data: {\"error\":{\"message\":\"no more\"}}\n\n":                   "no more",
-		"data: nonsense\n\n":                                                "read an event",
+		"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n": "broke off",
+		"data: {\"error\":{\"message\":\"no more\"}}\n\n":           "no more",
+		"data: nonsense\n\n": "read an event",
 		": keepalive\n\ndata: {\"choices\":[]}\n\ndata: [DONE]\n\nrubbish\n": "",
 	} {
 		err := printStream(strings.NewReader(text), io.Discard)
