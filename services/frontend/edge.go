@@ -55,14 +55,24 @@ func routeOf(path string) route {
 
 // ServeHTTP implements http.Handler.
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var probe http.Handler
 	switch {
 	case r.URL.Path == "/health":
-		e.health(w, r)
+		probe = http.HandlerFunc(e.health)
 	case r.URL.Path == "/metrics" && e.metrics != nil:
-		e.metrics.ServeHTTP(w, r)
+		probe = e.metrics
 	default:
 		e.exchange(w, r)
+		return
 	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		w.Header().Set("Content-Type", openai.ContentTypeJSON)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		_, _ = w.Write(wrongMethod(r, http.MethodGet).AppendJSON(nil)) // whoever left needs no answer
+		return
+	}
+	probe.ServeHTTP(w, r)
 }
 
 // exchange serves one request of the OpenAI paths.
@@ -142,12 +152,7 @@ func (e *edge) settle(ctx context.Context, x *exchange, route route, r *http.Req
 }
 
 // health answers 200 once a model can be asked for, and 503 again during the drain.
-func (e *edge) health(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
+func (e *edge) health(w http.ResponseWriter, _ *http.Request) {
 	status, body := http.StatusOK, `{"status":"ok"}`
 	if !e.f.ready.Load() {
 		status, body = http.StatusServiceUnavailable, `{"status":"unavailable"}`

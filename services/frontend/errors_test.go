@@ -55,6 +55,7 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 		{"POST", chat + "/", chatBody("x", ""), json, 404, "null", "unknown_url"},
 		{"GET", "/", ``, nil, 404, "null", "unknown_url"},
 		{"GET", "/metrics", ``, nil, 404, "null", "unknown_url"},
+		{"POST", "/health", `{}`, json, 405, "null", "method_not_supported"},
 	} {
 		resp, body := do(t, c.method, url+c.path, c.body, c.headers...)
 		e := failureOf(t, body)
@@ -63,7 +64,13 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 			t.Errorf("%s %s %.80s: %d %s, want %d param %s code %s", c.method, c.path, c.body, resp.StatusCode, body, c.status, c.param, c.code)
 		}
 		if c.status == 405 {
-			want := map[bool]string{true: "GET", false: "POST"}[strings.HasPrefix(c.path, "/v1/models")]
+			want := "POST"
+			switch {
+			case strings.HasPrefix(c.path, "/v1/models"):
+				want = "GET"
+			case c.path == "/health":
+				want = "GET, HEAD"
+			}
 			if got := resp.Header.Get("Allow"); got != want {
 				t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, got, want)
 			}

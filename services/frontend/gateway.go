@@ -84,5 +84,9 @@ func onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler,
 	}
 	allow := routeOf(r.URL.Path).method
 	x.Header().Set("Allow", allow)
-	x.fail(openai.Refuse(httpStatus, "method_not_supported", "", "Not allowed to %s on %s. Use %s.", r.Method, r.URL.Path, allow))
+	x.fail(wrongMethod(r, allow))
+}
+
+func wrongMethod(r *http.Request, allow string) *openai.Error {
+	return openai.Refuse(http.StatusMethodNotAllowed, "method_not_supported", "", "Not allowed to %s on %s. Use %s.", r.Method, r.URL.Path, allow)
 }

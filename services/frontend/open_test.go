@@ -84,6 +84,9 @@ func openAndAsk(t *testing.T, cfg frontend.Config, shared frontend.Shared) {
 	if resp, body := do(t, http.MethodGet, url+"/metrics", ""); resp.StatusCode != http.StatusOK || !strings.Contains(body, "switchyard_frontend_requests_total{") {
 		t.Errorf("metrics: %d %.300s", resp.StatusCode, body)
 	}
+	if resp, body := post(t, url+"/metrics", "{}"); resp.StatusCode != http.StatusMethodNotAllowed || !strings.Contains(body, `"code":"method_not_supported"`) {
+		t.Errorf("a POST to metrics: %d %.300s", resp.StatusCode, body)
+	}
 	again := cfg
 	again.HTTP = s.Addr().String()
 	if _, err := frontend.Open(t.Context(), again, shared); err == nil || !strings.Contains(err.Error(), "http is") {
