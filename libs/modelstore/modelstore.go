@@ -43,19 +43,20 @@ func Resolve(ctx context.Context, nameOrPath string, progress Progress) (path st
 }
 
 // Name is the name under which a model is served: the display name of a known
-// one, else the file's own general.name, else the file's base name.
+// one, else the file's own general.name, else the file's base name. Bytes that are no
+// UTF-8 become U+FFFD, since names travel in protobuf and JSON.
 func Name(nameOrPath, generalName string) string {
 	if e, known := find(nameOrPath); known {
 		return e.name
 	}
 	if generalName != "" {
-		return generalName
+		return strings.ToValidUTF8(generalName, "\uFFFD")
 	}
 	base := filepath.Base(nameOrPath)
 	if strings.EqualFold(filepath.Ext(base), ".gguf") {
 		base = base[:len(base)-len(".gguf")]
 	}
-	return base
+	return strings.ToValidUTF8(base, "\uFFFD")
 }
 
 const passFile = "pass a file with --model /path/to/file.gguf"

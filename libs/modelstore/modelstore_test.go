@@ -250,6 +250,8 @@ func TestName(t *testing.T) {
 		{"/models/x.gguf", "Some Model", "Some Model"},
 		{"/models/Tiny.Q4.GGUF", "", "Tiny.Q4"},
 		{"/models/tiny", "", "tiny"},
+		{"/models/x.gguf", "a\xff\xfeb", "a\uFFFDb"},
+		{"/models/\xff.gguf", "", "\uFFFD"},
 	} {
 		if got := Name(c.in, c.general); got != c.want {
 			t.Errorf("Name(%q, %q) = %q, want %q", c.in, c.general, got, c.want)
