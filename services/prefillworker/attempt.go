@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
@@ -31,6 +32,7 @@ type attempt struct {
 	ctx    context.Context // ends with the attempt
 	cancel context.CancelCauseFunc
 	answer chan transferv1.NoteOutcome // capacity 1
+	noted  atomic.Bool                 // its note is out
 
 	mu      sync.Mutex
 	over    bool          // it will never write again, once writing is done

@@ -34,6 +34,8 @@ func (t *task) readPrefix(ctx context.Context) error {
 			t.p.log.WarnContext(ctx, "a prefix could not be read and is computed", "peer", t.peer.String(), "error", err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
 	answer, err := t.decode.ReleasePrefix(ctx, &decodeworkerv1.ReleasePrefixRequest{TransferId: t.a.key.transfer, AttemptId: t.a.key.attempt})
 	if err != nil {
 		return fmt.Errorf("release the prefix: %w", err)

@@ -20,6 +20,10 @@ import (
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
+// claimWithin bounds the wait for a decode worker's answer to a claim, so that one that is
+// frozen does not take the slot from the others' jobs.
+const claimWithin = 2 * time.Second
+
 // retryAfter is when a job comes back that met a passing fault.
 const retryAfter = 200 * time.Millisecond
 
@@ -66,7 +70,8 @@ func (p *PrefillWorker) work(ctx context.Context, job *prefillqueue.Job) {
 func (p *PrefillWorker) settle(ctx context.Context, job *prefillqueue.Job, err error) {
 	var back *later
 	switch {
-	case err == nil, errors.Is(err, errDone), errors.Is(err, context.DeadlineExceeded):
+	// Not the error's deadline: a handshake that took too long is no reason to drop the job.
+	case err == nil, errors.Is(err, errDone), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = job.Ack()
 	case errors.As(err, &back):
 		p.log.InfoContext(ctx, "a job goes back to the queue", "transfer_id", job.Request.GetTransferId(), "error", err)
@@ -124,6 +129,8 @@ func (p *PrefillWorker) target(r *transferv1.RemotePrefillRequest) (*instancev1.
 func (p *PrefillWorker) claim(a *attempt, decode decodeworkerv1.DecodeWorkerClient, r *transferv1.RemotePrefillRequest) (*transferv1.Ticket, error) {
 	ctx, span := p.tracer.Start(a.ctx, "prefillworker.claim")
 	defer span.End()
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
 	self := p.deps.Worker.ID()
 	answer, err := decode.ClaimPrefill(ctx, &decodeworkerv1.ClaimPrefillRequest{
 		TransferId: a.key.transfer, AttemptId: a.key.attempt, DecodeIncarnation: r.GetDecodeIncarnation(),

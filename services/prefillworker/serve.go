@@ -53,6 +53,8 @@ func (p *PrefillWorker) serve(a *attempt, decode decodeworkerv1.DecodeWorkerClie
 	if err := t.meet(target); err != nil {
 		return p.ended(a, err)
 	}
+	// From here on, so that the end of the decode worker ends the computation as well.
+	defer p.expectAnswer(ticketKey{t.peer, ticket.GetNumber()}, a)()
 	err := t.run()
 	if t.q != nil {
 		t.q.Release()
@@ -78,10 +80,14 @@ func (t *task) run() error {
 	return t.notify(first)
 }
 
+// renewAtLeast and renewAtMost bound the pause between renewals, since the clocks of two
+// hosts may differ.
+const renewAtLeast, renewAtMost = 10 * time.Millisecond, time.Second
+
 // renew keeps the ticket's lease until the returned function is called; a lease that is
 // lost ends the attempt.
 func (p *PrefillWorker) renew(a *attempt, decode decodeworkerv1.DecodeWorkerClient, ticket *transferv1.Ticket) (stop func()) {
-	every := max(time.Until(ticket.GetLeaseExpiry().AsTime())/3, 10*time.Millisecond)
+	every := min(max(time.Until(ticket.GetLeaseExpiry().AsTime())/3, renewAtLeast), renewAtMost)
 	ctx, cancel := context.WithCancel(a.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -95,10 +101,14 @@ func (p *PrefillWorker) renew(a *attempt, decode decodeworkerv1.DecodeWorkerClie
 			case <-ticker.C:
 			}
 			_, err := decode.RenewClaim(ctx, &decodeworkerv1.RenewClaimRequest{TransferId: a.key.transfer, AttemptId: a.key.attempt})
-			if rpc.Code(err) == codes.NotFound {
-				a.cancel(&later{0, errors.New("the claim has ended")})
-				return
+			if rpc.Code(err) != codes.NotFound {
+				continue
 			}
+			// A commit ends the claim as well. Once the note is out, its answer says which it was.
+			if !a.noted.Load() {
+				a.cancel(&later{0, errors.New("the claim has ended")})
+			}
+			return
 		}
 	}()
 	return func() { cancel(); <-done }
@@ -171,7 +181,10 @@ func (t *task) notify(first *result) error {
 	if err != nil {
 		return err
 	}
-	defer t.p.expectAnswer(ticketKey{t.peer, t.ticket.GetNumber()}, t.a)()
+	if ctx.Err() != nil { // the writer's word was given, or nobody waits
+		return ctx.Err()
+	}
+	t.a.noted.Store(true)
 	for {
 		if err := t.p.deps.Worker.Agent.Notify(ctx, t.peer, note); err != nil {
 			return fmt.Errorf("tell %s: %w", t.peer, err)
