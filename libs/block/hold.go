@@ -48,6 +48,14 @@ func (p *Pool) hold(x *transfer, c Claim) []Ref {
 	return p.refsOf(h.blocks)
 }
 
+// HoldRoom is how many more blocks can be held for remote readers, hence how long a
+// prefix a ticket can offer now, at least.
+func (p *Pool) HoldRoom() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.config.HeldCap-p.count[Held])
+}
+
 // drop lets go of the blocks of a hold, last block first.
 func (p *Pool) drop(h *hold) {
 	for i := len(h.blocks) - 1; i >= 0; i-- {

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/resolver"
@@ -43,6 +44,8 @@ func DefaultConfig(id, listen string, drain time.Duration) Config {
 // Validate names the first field that cannot be.
 func (c Config) Validate() error {
 	switch {
+	case strings.Contains(c.ID, "/"): // it is part of a key in etcd and of a file's name
+		return fmt.Errorf("id is %q, want a name without a slash", c.ID)
 	case c.Listen == "":
 		return errors.New(`listen is empty, want an address such as "127.0.0.1:7001"`)
 	case len(c.Etcd) == 0:

@@ -119,12 +119,13 @@ func TestWhatCannotBeOpenedIsNamedInOneLine(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"no address":        {func(c *Config) { c.Listen = "" }, "listen is"},
-		"no etcd":           {func(c *Config) { c.Etcd = nil }, "etcd is"},
-		"negative drain":    {func(c *Config) { c.Drain = -1 }, "drain is"},
-		"a taken port":      {func(c *Config) { c.Listen = taken.Addr().String() }, "listen is"},
-		"a taken second":    {func(c *Config) { c.Metrics = taken.Addr().String() }, "metrics is"},
-		"an etcd not there": {func(c *Config) { c.Etcd = []string{"127.0.0.1:1"} }, "127.0.0.1:1"},
+		"an id that is a path": {func(c *Config) { c.ID = "a/b" }, "id is"},
+		"no address":           {func(c *Config) { c.Listen = "" }, "listen is"},
+		"no etcd":              {func(c *Config) { c.Etcd = nil }, "etcd is"},
+		"negative drain":       {func(c *Config) { c.Drain = -1 }, "drain is"},
+		"a taken port":         {func(c *Config) { c.Listen = taken.Addr().String() }, "listen is"},
+		"a taken second":       {func(c *Config) { c.Metrics = taken.Addr().String() }, "metrics is"},
+		"an etcd not there":    {func(c *Config) { c.Etcd = []string{"127.0.0.1:1"} }, "127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(etcd)

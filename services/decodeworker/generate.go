@@ -156,8 +156,9 @@ func (g *generation) decide(ctx context.Context) disagg.Decision {
 	policy := g.d.deps.Policy()
 	facts := disagg.Facts{
 		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: g.d.prefillWorkers(),
+		OfferedTokens: g.d.deps.Worker.Pool.HoldRoom() * g.d.deps.Worker.Layout().BlockTokens,
 	}
-	if policy.Policy != disagg.Never && facts.PrefillWorkers > 0 {
+	if policy.Policy == disagg.Threshold && facts.PrefillWorkers > 0 {
 		waiting, err := g.d.deps.Queue.Waiting(ctx)
 		facts.QueueWaiting, facts.QueueKnown = waiting, err == nil
 	}

@@ -57,10 +57,13 @@ type Facts struct {
 	PromptTokens int
 	// CachedTokens of them are resident on the decode worker.
 	CachedTokens int
+	// OfferedTokens is how long a prefix a prefill worker may read at least; what is cached
+	// beyond that it may have to compute.
+	OfferedTokens int
 	// PrefillWorkers is how many live ones could take the job.
 	PrefillWorkers int
 	// QueueWaiting is how many jobs wait in the prefill queue; QueueKnown is false when
-	// the queue could not be asked.
+	// the queue could not be asked. Only Threshold looks at it.
 	QueueWaiting int
 	QueueKnown   bool
 }
@@ -73,6 +76,7 @@ const (
 	ByPolicy         Reason = "policy"
 	NoPrefillWorker  Reason = "no_prefill_worker"
 	ShortPrompt      Reason = "short_prompt"
+	LongPrefix       Reason = "long_prefix"
 	LongQueue        Reason = "long_queue"
 	QueueUnreachable Reason = "queue_unreachable"
 	LongPrompt       Reason = "long_prompt"
@@ -87,15 +91,18 @@ type Decision struct {
 // Decide applies a valid policy to the facts.
 func Decide(p Policy, f Facts) Decision {
 	uncached := f.PromptTokens - f.CachedTokens
+	unoffered := f.CachedTokens - f.OfferedTokens
 	switch {
 	case p.Policy == Never:
 		return Decision{Reason: ByPolicy}
 	case f.PrefillWorkers == 0:
 		return Decision{Reason: NoPrefillWorker}
-	case !f.QueueKnown:
-		return Decision{Reason: QueueUnreachable}
 	case p.Policy == Always:
 		return Decision{Remote: true, Reason: ByPolicy}
+	case !f.QueueKnown:
+		return Decision{Reason: QueueUnreachable}
+	case uncached <= unoffered: // elsewhere more might be computed twice than is new
+		return Decision{Reason: LongPrefix}
 	case uncached <= p.ThresholdTokens:
 		return Decision{Reason: ShortPrompt}
 	case f.QueueWaiting >= p.MaxQueue:

@@ -3,7 +3,7 @@ package disagg
 import "testing"
 
 func TestDecide(t *testing.T) {
-	live := Facts{PromptTokens: 100, CachedTokens: 80, PrefillWorkers: 1, QueueKnown: true}
+	live := Facts{PromptTokens: 100, CachedTokens: 80, OfferedTokens: 2048, PrefillWorkers: 1, QueueKnown: true}
 	with := func(change func(*Facts)) Facts {
 		f := live
 		change(&f)
@@ -20,7 +20,10 @@ func TestDecide(t *testing.T) {
 		{"always goes remote for one token", Policy{Policy: Always}, with(func(f *Facts) { f.CachedTokens = 99 }), Decision{true, ByPolicy}},
 		{"always ignores the queue", Policy{Policy: Always}, with(func(f *Facts) { f.QueueWaiting = 1000 }), Decision{true, ByPolicy}},
 		{"always needs a prefill worker", Policy{Policy: Always}, with(func(f *Facts) { f.PrefillWorkers = 0 }), Decision{false, NoPrefillWorker}},
-		{"always needs a queue", Policy{Policy: Always}, with(func(f *Facts) { f.QueueKnown = false }), Decision{false, QueueUnreachable}},
+		{"always leaves it to the publishing to find the queue away", Policy{Policy: Always}, with(func(f *Facts) { f.QueueKnown = false }), Decision{true, ByPolicy}},
+		{"a threshold needs the queue", threshold, with(func(f *Facts) { f.QueueKnown = false }), Decision{false, QueueUnreachable}},
+		{"a prefix too long to be offered keeps a short rest here", threshold, with(func(f *Facts) { f.PromptTokens, f.CachedTokens = 6020, 6000 }), Decision{false, LongPrefix}},
+		{"a long rest goes remote all the same", threshold, with(func(f *Facts) { f.PromptTokens, f.CachedTokens = 8000, 2500 }), Decision{true, LongPrompt}},
 		{"more than the threshold goes remote", threshold, live, Decision{true, LongPrompt}},
 		{"the threshold itself stays local", threshold, with(func(f *Facts) { f.CachedTokens = 84 }), Decision{false, ShortPrompt}},
 		{"cached tokens count", threshold, with(func(f *Facts) { f.PromptTokens, f.CachedTokens = 1000, 990 }), Decision{false, ShortPrompt}},

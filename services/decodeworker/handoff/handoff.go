@@ -29,7 +29,8 @@ import (
 
 // Config holds the times and bounds of a hand-off.
 type Config struct {
-	Deadline  time.Duration `yaml:"deadline" help:"how long a sequence waits for its remote prefill before the prompt is computed here"`
+	Deadline  time.Duration `yaml:"deadline" help:"how long a sequence waits for its remote prefill before the prompt is computed here, beside the time per token"`
+	PerToken  time.Duration `yaml:"deadline_per_token" help:"how much longer it waits for each token of the prompt that is not cached here"`
 	Lease     time.Duration `yaml:"lease" help:"how long a claim holds without being renewed"`
 	Later     time.Duration `yaml:"later" help:"after which time a prefill worker that was refused a claim asks again"`
 	Proof     time.Duration `yaml:"proof" help:"how long a writer in doubt has to say that it is quiet before it is fenced"`
@@ -39,7 +40,7 @@ type Config struct {
 // DefaultConfig is for workers on one network.
 func DefaultConfig() Config {
 	return Config{
-		Deadline: 30 * time.Second, Lease: 5 * time.Second, Later: 200 * time.Millisecond,
+		Deadline: 30 * time.Second, PerToken: 20 * time.Millisecond, Lease: 5 * time.Second, Later: 200 * time.Millisecond,
 		Proof: 500 * time.Millisecond, GrantsMax: 3,
 	}
 }
@@ -53,6 +54,9 @@ func (c Config) Validate() error {
 		if f.value <= 0 {
 			return fmt.Errorf("%s is %v, want more than 0", f.name, f.value)
 		}
+	}
+	if c.PerToken < 0 {
+		return fmt.Errorf("deadline_per_token is %v, want at least 0", c.PerToken)
 	}
 	if c.GrantsMax < 1 {
 		return fmt.Errorf("grants_max is %d, want at least 1", c.GrantsMax)

@@ -84,7 +84,8 @@ func (t *transfer) giveUp(why Cause) {
 // Until it returns, nobody else may end q.
 func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (First, error) {
 	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Deadline)
+	uncached := q.Spec().Len() - q.Table().CachedTokens()
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Deadline+time.Duration(uncached)*c.cfg.PerToken)
 	defer cancel()
 	ctx, span := c.tracer.Start(ctx, "decodeworker.handoff")
 	defer span.End()
