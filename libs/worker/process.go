@@ -53,6 +53,7 @@ type EngineConfig struct {
 type QueueConfig struct {
 	Jobs    int           `yaml:"jobs" help:"most jobs in the queue, those in work included"`
 	AckWait time.Duration `yaml:"ack_wait" help:"how long a silent prefill worker keeps a job before another gets it"`
+	Timeout time.Duration `yaml:"timeout" help:"how long NATS may take to confirm a job or tell the depth before the prompt is computed locally"`
 }
 
 // DefaultProcessConfig is for one host with the usual ports of etcd and NATS.
@@ -63,7 +64,7 @@ func DefaultProcessConfig(listen string) ProcessConfig {
 		NATS:   nats.DefaultURL, Transport: Shm, Sockets: filepath.Join(os.TempDir(), "switchyard"),
 		Engine: EngineConfig{Kind: "cpu", Model: modelstore.DefaultModel, BlockTokens: 16},
 		Pool:   DefaultConfig(),
-		Queue:  QueueConfig{Jobs: q.MaxJobs, AckWait: q.AckWait},
+		Queue:  QueueConfig{Jobs: q.MaxJobs, AckWait: q.AckWait, Timeout: q.PublishTimeout},
 	}
 }
 
@@ -198,7 +199,7 @@ func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, shared Share
 	}
 	q := prefillqueue.DefaultConfig()
 	q.KVFormat = p.Worker.Card().KVFormat
-	q.MaxJobs, q.AckWait = cfg.Queue.Jobs, cfg.Queue.AckWait
+	q.MaxJobs, q.AckWait, q.PublishTimeout = cfg.Queue.Jobs, cfg.Queue.AckWait, cfg.Queue.Timeout
 	p.Queue, err = prefillqueue.Open(ctx, connection, q, p.Log)
 	return err
 }
