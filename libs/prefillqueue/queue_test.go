@@ -71,6 +71,7 @@ func TestAPullNeverTakesMoreThanItAsksFor(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		publish(t, q, job(id))
 	}
+	depth(t, q, 5, 0)
 	for _, want := range []struct{ ask, got, waiting int }{{2, 2, 3}, {1, 1, 2}, {9, 2, 0}} {
 		if got := pull(t, q, want.ask); len(got) != want.got {
 			t.Errorf("Pull(%d) = %d jobs, want %d", want.ask, len(got), want.got)
@@ -112,6 +113,7 @@ func TestAMessageIDCountsOnceAndATransferMayBePublishedTwice(t *testing.T) {
 	if _, err := q.Publish(within(t), job("t1"), "another id"); err != nil {
 		t.Fatal(err)
 	}
+	depth(t, q, 2, 0) // Pull takes what the server has counted
 	jobs := pull(t, q, 5)
 	if len(jobs) != 2 || jobs[0].Request.GetTransferId() != "t1" || jobs[1].Request.GetTransferId() != "t1" {
 		t.Errorf("jobs %v, want t1 twice", jobs)
@@ -236,6 +238,7 @@ func TestWhatIsNoJobIsDropped(t *testing.T) {
 		}
 	}
 	publish(t, q, job("t1"))
+	depth(t, q, 3, 0)
 	jobs := pull(t, q, 5)
 	if len(jobs) != 1 || jobs[0].Request.GetTransferId() != "t1" {
 		t.Fatalf("jobs %v, want t1", jobs)
