@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
@@ -24,6 +25,45 @@ func TestAJobThatNobodyIsLeftToTakeMeansHere(t *testing.T) {
 	<-r.queue.arrived
 	r.alive.Store(0)
 	r.fallBack(q, s, <-got, CauseNoWorker)
+}
+
+// While a claim is being answered its blocks are filled with NaN: nobody may be given them.
+func TestBlocksAreNotGivenAwayWhileTheirClaimIsAnswered(t *testing.T) {
+	for name, give := range map[string]func(r *rig, id block.TransferID, cancel func()){
+		"the writer's word": func(r *rig, id block.TransferID, _ func()) {
+			_, err := r.Abandon(r.t.Context(), &decodeworkerv1.AbandonClaimRequest{TransferId: string(id), AttemptId: "a"})
+			if err != nil {
+				r.t.Error(err)
+			}
+		},
+		"a cancel": func(_ *rig, _ block.TransferID, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			q, s := r.admit()
+			ctx, cancel := context.WithCancel(t.Context())
+			got := r.prefill(ctx, q)
+			job := <-r.queue.arrived
+			r.peer("prefill").ticket(job, "a")
+			claimed := r.worker.Pool.Counts().Now[block.Claimed]
+			transfer := r.find(block.TransferID(job.GetTransferId()))
+			transfer.claim.Lock() // as Claim holds it
+			given := make(chan struct{})
+			go func() { defer close(given); give(r, transfer.id, cancel) }()
+			select {
+			case <-r.aborts:
+			case <-got:
+			case <-time.After(50 * time.Millisecond): // a wait that is long enough to be seen to end
+			}
+			if n := r.worker.Pool.Counts().Now[block.Claimed]; n != claimed {
+				t.Errorf("%d blocks are claimed while the claim is answered, want %d", n, claimed)
+			}
+			transfer.claim.Unlock()
+			<-given
+			cancel()
+			r.fallBack(q, s, <-got, CauseCancel)
+		})
+	}
 }
 
 // One that leaves finishes what it has taken.
