@@ -37,15 +37,20 @@ import (
 // patience bounds each wait for something that must happen.
 const patience = 60 * time.Second
 
+// queueTimeout is far above the default: a slow machine is no reason to compute locally.
+const queueTimeout = 2 * time.Second
+
 const modelName = "random"
 
 var discard = slog.New(slog.DiscardHandler)
 
 // process is one OS process of the cluster.
 type process struct {
-	name string
-	cmd  *exec.Cmd
-	kept io.Closer // its standard input: it ends when this closes
+	name   string
+	role   string
+	config any
+	cmd    *exec.Cmd
+	kept   io.Closer // its standard input: it ends when this closes
 
 	ready chan struct{} // closed once it says so
 	done  chan struct{} // closed at its end, with err set
@@ -130,6 +135,7 @@ func (c *cluster) worker(p *worker.ProcessConfig, id string) {
 	p.Etcd, p.NATS, p.Sockets = []string{c.etcd}, "nats://"+c.nats, c.dir
 	p.Engine.Model, p.Engine.Name, p.Engine.Threads = c.model, modelName, 1
 	p.Pool.Poison = true
+	p.Queue.Timeout = queueTimeout
 	p.Telemetry.LogLevel = "warn"
 }
 
@@ -163,7 +169,7 @@ func (c *cluster) spawn(name, role string, config any) {
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	p := &process{name: name, cmd: cmd, kept: in, ready: make(chan struct{}), done: make(chan struct{})}
+	p := &process{name: name, role: role, config: config, cmd: cmd, kept: in, ready: make(chan struct{}), done: make(chan struct{})}
 	c.processes[name] = p
 	go func() {
 		defer close(p.done)
@@ -211,6 +217,36 @@ func (c *cluster) kill(name string) {
 	c.t.Helper()
 	c.signal(name, syscall.SIGKILL)
 	<-c.processes[name].done
+}
+
+// terminate asks a process to end, and waits until it has ended well.
+func (c *cluster) terminate(name string) {
+	c.t.Helper()
+	c.signal(name, syscall.SIGTERM)
+	c.ended(name)
+}
+
+// ended waits until a process has ended well.
+func (c *cluster) ended(name string) {
+	c.t.Helper()
+	p := c.processes[name]
+	select {
+	case <-p.done:
+		if p.err != nil {
+			c.t.Errorf("%s ended with %v\n%s", name, p.err, c.log(name))
+		}
+	case <-time.After(patience):
+		c.t.Fatalf("%s did not end\n%s", name, c.log(name))
+	}
+}
+
+// again starts a process that has ended as it was started before, and waits until the
+// others know it.
+func (c *cluster) again(name string) {
+	c.t.Helper()
+	old := c.processes[name]
+	c.spawn(name, old.role, old.config)
+	c.await(name)
 }
 
 // stop ends everything, workers before what they need, and shows the logs of a failed test.

@@ -32,6 +32,10 @@ const (
 	cancelsInjected = 20
 )
 
+// drainOf is how long each decode worker lets its sequences finish: one for as long as they
+// take, one for hardly any time.
+var drainOf = [2]time.Duration{patience, 100 * time.Millisecond}
+
 func slowShape() cputest.Shape {
 	s := cputest.Tiny()
 	s.Layers, s.Width, s.Hidden, s.Heads, s.KVHeads = 6, 256, 640, 8, 2
@@ -42,7 +46,8 @@ func slowShape() cputest.Shape {
 func TestFaults(t *testing.T) {
 	c := start(t, options{
 		shape: slowShape(),
-		decode: func(_ int, d *decodeConfig) {
+		decode: func(i int, d *decodeConfig) {
+			d.Drain = drainOf[i]
 			d.HandOff.Lease, d.Queue.AckWait, d.TwiceToken = lease, ackWait, twiceToken
 			d.Pool.PoolTokens = 16384
 		},
@@ -64,6 +69,10 @@ func TestFaults(t *testing.T) {
 			c.await("nats")
 		})
 	})
+	t.Run("a prefill worker drains", func(t *testing.T) { c.with(t).prefillDrains(src) })
+	t.Run("a decode worker drains", func(t *testing.T) { c.with(t).decodeDrains(src) })
+	t.Run("the drain time of a decode worker ends", func(t *testing.T) { c.with(t).drainTimeEnds(src) })
+	t.Run("a decode worker is killed in mid-stream", func(t *testing.T) { c.with(t).killedInMidStream(src) })
 	t.Run("a prefill worker is killed", func(t *testing.T) { c.with(t).killed(src) })
 }
 
@@ -257,6 +266,7 @@ func (c *cluster) cancels(src *source) {
 	var cancelled sync.WaitGroup
 	var mu sync.Mutex
 	ended := make(map[codes.Code]int)
+	before := c.idle()
 	wait := c.askAll(b) // beside those that are cancelled
 	for i := range cancelsInjected {
 		r := long(src, longTokens)
@@ -288,9 +298,15 @@ func (c *cluster) cancels(src *source) {
 	}
 	cancelled.Wait()
 	c.expect("requests that ended as cancelled", uint64(ended[codes.Canceled]), cancelsInjected)
-	c.compare(b, wait())
-	c.idle()
-	c.t.Logf("ends: %v", ended)
+	placements := c.compare(b, wait())
+	w := difference(before, c.idle())
+	c.t.Logf("ends: %v, of which %d in the hand-off", ended, w.cancelled)
+	c.expect("prefilled remotely beside them", uint64(placements[generationv1.Placement_PLACEMENT_REMOTE]), uint64(len(b.requests)))
+	c.expect("fallbacks", w.fallback, 0)
+	c.expect("transfers that ended by a deadline", w.deadlines, 0)
+	if w.cancelled == 0 || w.cancelled == cancelsInjected {
+		c.t.Errorf("%d of %d cancels met a hand-off, want some there and some elsewhere", w.cancelled, cancelsInjected)
+	}
 }
 
 // natsOutage takes NATS away in the middle of traffic.

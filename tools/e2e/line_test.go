@@ -220,6 +220,7 @@ type work struct {
 	poisoned                                   uint64
 	granted, expired, stale, gone              uint64
 	claimsGone, notesCommitted, byWord, fenced uint64
+	cancelled, deadlines, local                uint64
 	rowBytes                                   uint64
 }
 
@@ -244,6 +245,9 @@ func difference(before, after state) (w work) {
 			sign.add(&w.notesCommitted, h.GetNotesCommitted())
 			sign.add(&w.byWord, h.GetQuarantineSettledByWord())
 			sign.add(&w.fenced, h.GetQuarantineSettledByFence())
+			sign.add(&w.cancelled, h.GetCancelled())
+			sign.add(&w.deadlines, h.GetDeadlinePassed())
+			sign.add(&w.local, h.GetLocal())
 			sign.add(&w.decodePrompt, d.GetLoad().GetComputedPromptTokens())
 			sign.add(&w.poisoned, d.GetPool().GetPoisonedBlocks())
 			w.rowBytes = uint64(d.GetInstance().GetModel().GetKvRowBytes())
