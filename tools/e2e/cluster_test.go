@@ -55,6 +55,8 @@ type process struct {
 	ready chan struct{} // closed once it says so
 	done  chan struct{} // closed at its end, with err set
 	err   error
+
+	killed bool // by the test
 }
 
 // cluster is the whole system on this machine.
@@ -216,6 +218,7 @@ func (c *cluster) signal(name string, s syscall.Signal) {
 func (c *cluster) kill(name string) {
 	c.t.Helper()
 	c.signal(name, syscall.SIGKILL)
+	c.processes[name].killed = true
 	<-c.processes[name].done
 }
 
@@ -264,6 +267,9 @@ func (c *cluster) stop() {
 			c.t.Errorf("%s did not end", name)
 			_ = p.cmd.Process.Kill()
 			<-p.done
+		}
+		if p.err != nil && !p.killed {
+			c.t.Errorf("%s ended with %v", name, p.err)
 		}
 		_ = p.kept.Close()
 		if c.t.Failed() {
