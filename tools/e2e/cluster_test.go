@@ -21,7 +21,6 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu/cputest"
-	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	frontendv1 "github.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1"
@@ -374,38 +373,4 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// writeModel makes a model with random weights. The text of each of its ordinary tokens is
-// two letters, so that the text of an answer says its tokens.
-func writeModel(t *testing.T, dir string, shape cputest.Shape) string {
-	t.Helper()
-	path := filepath.Join(dir, "random.gguf")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := cputest.Write(file, shape, 1, vocabulary(shape)...); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func vocabulary(shape cputest.Shape) []gguf.Pair {
-	tokens, types := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, []int32{3, 3, 3}
-	for i := 3; i < shape.VocabTokens; i++ {
-		tokens = append(tokens, string([]byte{'A' + byte(i/26), 'a' + byte(i%26)}))
-		types = append(types, 1)
-	}
-	return []gguf.Pair{
-		{Key: "tokenizer.ggml.model", Value: "gpt2"},
-		{Key: "tokenizer.ggml.pre", Value: "smollm"},
-		{Key: "tokenizer.ggml.tokens", Value: tokens},
-		{Key: "tokenizer.ggml.token_type", Value: types},
-		{Key: "tokenizer.ggml.merges", Value: []string{}},
-		{Key: "tokenizer.ggml.bos_token_id", Value: uint32(1)},
-		{Key: "tokenizer.ggml.eos_token_id", Value: uint32(2)},
-		{Key: "tokenizer.ggml.add_bos_token", Value: false},
-	}
 }
