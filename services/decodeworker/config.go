@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/grpc/resolver"
-
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
@@ -58,13 +56,12 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 		return nil, err
 	}
 	model := p.Worker.Card().Model
-	dial := rpc.DialOptions{Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(), Resolvers: []resolver.Builder{p.Discovery.Resolver()}}
 	s := &Service{
 		process:  p,
 		prefills: p.Discovery.Members(instancev1.Role_ROLE_PREFILL_WORKER),
 		policy: discovery.NewValue(p.Discovery, discovery.ConfigKey(model, "disagg"),
 			disagg.DefaultPolicy(p.Worker.Layout().BlockTokens)),
-		conns: rpc.NewConns(dial),
+		conns: rpc.NewConns(p.Dial()),
 	}
 	planner, err := s.conns.To("switchyard:///planner")
 	if err == nil {

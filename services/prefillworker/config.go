@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/grpc/resolver"
-
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
@@ -55,9 +53,7 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 	s := &Service{
 		process: p,
 		decodes: p.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER),
-		conns: rpc.NewConns(rpc.DialOptions{
-			Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(), Resolvers: []resolver.Builder{p.Discovery.Resolver()},
-		}),
+		conns:   rpc.NewConns(p.Dial()),
 	}
 	planner, err := s.conns.To("switchyard:///planner")
 	if err == nil {
