@@ -15,7 +15,14 @@ func CheckCopies(op Op, copies []Copy, localBytes, remoteBytes int) error {
 	if op != Write && op != Read {
 		return fmt.Errorf("operation %d is neither write nor read: %w", op, ErrDescriptor)
 	}
-	ascending, end := true, 0
+	if err := CheckBounds(copies, localBytes, remoteBytes); err != nil {
+		return err
+	}
+	return CheckOverlap(op, copies)
+}
+
+// CheckBounds is CheckCopies without the overlaps.
+func CheckBounds(copies []Copy, localBytes, remoteBytes int) error {
 	for i, c := range copies {
 		if c.Local.Bytes != c.Remote.Bytes {
 			return fmt.Errorf("copy %d: %d bytes local but %d remote: %w", i, c.Local.Bytes, c.Remote.Bytes, ErrDescriptor)
@@ -26,15 +33,8 @@ func CheckCopies(op Op, copies []Copy, localBytes, remoteBytes int) error {
 		if !within(c.Remote, remoteBytes) {
 			return outside(i, "remote", c.Remote, remoteBytes)
 		}
-		if d := destination(op, c); d.Bytes > 0 {
-			ascending = ascending && d.Offset >= end
-			end = d.Offset + d.Bytes
-		}
 	}
-	if ascending {
-		return nil
-	}
-	return checkOverlap(op, copies)
+	return nil
 }
 
 // within is written so that no sum can overflow.
@@ -54,7 +54,12 @@ func destination(op Op, c Copy) block.Span {
 	return c.Local
 }
 
-func checkOverlap(op Op, copies []Copy) error {
+// CheckOverlap reports, as an ErrDescriptor, two copies that share bytes on the side
+// that op writes. The copies must lie within their regions.
+func CheckOverlap(op Op, copies []Copy) error {
+	if ascending(op, copies) {
+		return nil
+	}
 	spans := make([]block.Span, 0, len(copies))
 	for _, c := range copies {
 		if d := destination(op, c); d.Bytes > 0 {
@@ -68,4 +73,18 @@ func checkOverlap(op Op, copies []Copy) error {
 		}
 	}
 	return nil
+}
+
+// ascending tells whether each copy begins behind the one before it.
+func ascending(op Op, copies []Copy) bool {
+	end := 0
+	for _, c := range copies {
+		if d := destination(op, c); d.Bytes > 0 {
+			if d.Offset < end {
+				return false
+			}
+			end = d.Offset + d.Bytes
+		}
+	}
+	return true
 }

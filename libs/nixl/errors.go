@@ -13,7 +13,7 @@ var (
 	ErrUnknownPeer = errors.New("unknown peer")
 	// ErrGone: the connection with the peer ended meanwhile; later calls meet ErrUnknownPeer.
 	ErrGone = errors.New("the peer is gone")
-	// ErrMismatch: KV format or layout differ. The error also is a *MismatchError.
+	// ErrMismatch: the KV formats differ. The error also is a *MismatchError.
 	ErrMismatch = errors.New("the peers' KV blocks differ")
 	// ErrDescriptor: a copy lies outside its region, has unequal lengths or overlaps another.
 	// Nothing was moved.
@@ -26,7 +26,17 @@ var (
 	ErrUnavailable = errors.New("transport unavailable")
 	// ErrFenced: the target has fenced this agent off for good.
 	ErrFenced = errors.New("fenced off by the peer")
-	// ErrStillAlive: Fence has no proof; the peer may still write.
+	// ErrNotGranted: the owner of the memory does not allow it, or no longer. Nothing was moved.
+	ErrNotGranted = errors.New("not granted")
+	// ErrNotPosted: the transfer was made but not posted.
+	ErrNotPosted = errors.New("transfer not posted")
+	// ErrInProgress: the transfer is in flight.
+	ErrInProgress = errors.New("transfer in progress")
+	// ErrReleased: the transfer was released.
+	ErrReleased = errors.New("transfer released")
+	// ErrChecksum: bytes arrived otherwise than they were sent.
+	ErrChecksum = errors.New("checksum differs")
+	// ErrStillAlive: Fence or Revoke has no proof; the peer may still write.
 	ErrStillAlive = errors.New("the peer may still write")
 	// ErrAborted: a transfer ended early and is quiet. The error also is an *AbortedError.
 	ErrAborted = errors.New("transfer aborted")

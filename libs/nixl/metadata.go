@@ -135,8 +135,8 @@ func (m Metadata) validate() error {
 	return nil
 }
 
-// Compatible reports, as a *MismatchError, the first thing in which the peer's KV
-// blocks differ from ours. Regions are compared by id where both sides have one.
+// Compatible reports, as a *MismatchError, in what the peer's KV blocks differ from
+// ours. Layouts may differ: who moves blocks maps them.
 func (m Metadata) Compatible(peer Metadata) error {
 	if m.Transport != peer.Transport {
 		return fmt.Errorf("%w: it uses transport %q, not %q", ErrUnreachable, peer.Transport, m.Transport)
@@ -146,34 +146,6 @@ func (m Metadata) Compatible(peer Metadata) error {
 	}
 	if m.KVFormat != peer.KVFormat {
 		return &MismatchError{"KV format", fmt.Sprintf("%q", m.KVFormat), fmt.Sprintf("%q", peer.KVFormat)}
-	}
-	for i := range min(len(m.Regions), len(peer.Regions)) {
-		if err := SameLayout(m.Regions[i].Layout, peer.Regions[i].Layout); err != nil {
-			return fmt.Errorf("region %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-// SameLayout reports the first field in which the layouts differ, as a *MismatchError.
-func SameLayout(local, remote block.Layout) error {
-	if local == remote {
-		return nil
-	}
-	for _, f := range []struct {
-		name          string
-		local, remote any
-	}{
-		{"block tokens", local.BlockTokens, remote.BlockTokens},
-		{"layers", local.Layers, remote.Layers},
-		{"KV heads", local.KVHeads, remote.KVHeads},
-		{"head dimension", local.HeadDim, remote.HeadDim},
-		{"element bytes", local.ElemBytes, remote.ElemBytes},
-		{"keys transposed", local.KeysTransposed, remote.KeysTransposed},
-	} {
-		if f.local != f.remote {
-			return &MismatchError{f.name, fmt.Sprint(f.local), fmt.Sprint(f.remote)}
-		}
 	}
 	return nil
 }

@@ -83,26 +83,6 @@ func TestAnotherTransportIsUnreachable(t *testing.T) {
 	}
 }
 
-func TestEveryFieldOfTheLayoutIsCompared(t *testing.T) {
-	fields := reflect.TypeFor[block.Layout]()
-	for i := range fields.NumField() {
-		other := layout
-		switch f := reflect.ValueOf(&other).Elem().Field(i); f.Kind() {
-		case reflect.Bool:
-			f.SetBool(!f.Bool())
-		default:
-			f.SetInt(f.Int() + 1)
-		}
-		var m *MismatchError
-		if err := SameLayout(layout, other); !errors.As(err, &m) || m.Local == m.Remote {
-			t.Errorf("%s: got %v", fields.Field(i).Name, err)
-		}
-	}
-	if err := SameLayout(layout, layout); err != nil {
-		t.Error(err)
-	}
-}
-
 func FuzzParseMetadata(f *testing.F) {
 	data, err := sample().Encode()
 	if err != nil {

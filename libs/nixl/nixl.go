@@ -2,23 +2,37 @@
 // and reads between registered memory, and small notes that follow the data.
 //
 // It holds the Agent interface and what all transports share: metadata,
-// descriptor checks, errors, counters. The transports are packages of their own:
-// inproc (workers of one process) and shm (processes of one host). Who knows
-// NVIDIA's NIXL finds its calls here under their names: registerMem is Register,
-// getLocalMD Metadata, loadRemoteMD AddPeer, createXferReq with postXferReq is
-// Post, getXferStatus is Wait, genNotif is Notify and getNotifs is Receive.
+// descriptor checks, errors, counters. The transports are packages of their own.
+// Who knows NVIDIA's NIXL finds its calls here:
+//
+//	registerMem              Agent.Register; deregisterMem is Region.Close
+//	getLocalMD, loadRemoteMD Agent.Metadata, Agent.AddPeer
+//	invalidateRemoteMD       Agent.RemovePeer
+//	prepXferDlist            Agent.Prepare; releaseDlistH is List.Release
+//	makeXferReq              Agent.Make, from prepared lists
+//	createXferReq            Agent.Create, from copies
+//	postXferReq              Transfer.Post
+//	getXferStatus            Transfer.Status, Transfer.Wait
+//	releaseXferReq           Transfer.Release
+//	genNotif, getNotifs      Agent.Notify, Agent.Receive
+//
+// What NIXL does not have: Allow and Revoke, by which the owner of memory says which
+// blocks a peer may touch, Fence, and errors that tell whether a transfer that ended
+// early is quiet.
 //
 // It is not the owner of blocks. Which block may be written by whom is decided in
-// libs/block; an Agent checks only that bytes lie within registered regions, and
-// answers by Fence whether a peer can still touch them.
+// libs/block; an Agent checks that bytes lie within registered regions and granted
+// blocks, and answers by Revoke and Fence whether a peer can still touch them.
 //
 // An Agent's goroutines belong to its Run; constructors start none.
 package nixl
 
 import (
 	"context"
+	"errors"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 // PeerID names an agent: a worker's name and one life of it. A worker that
@@ -33,15 +47,14 @@ func (p PeerID) String() string { return p.Name + "/" + p.Incarnation }
 // RegionID numbers an agent's regions in the order of their registration, from 0.
 type RegionID int
 
-// Region is memory that peers can write and read. It is mapped, never Go heap,
-// starts as zeroes and is backed as it is touched.
+// Region is memory of blocks that peers can write and read.
 type Region interface {
 	block.Memory
 	// ID is the region's number at its agent.
 	ID() RegionID
-	// Close waits until no copy of this agent uses the region and unmaps it. All other
-	// use of Bytes must have ended, and Bytes must not be used afterwards. Peers in other
-	// processes keep their mapping: Close proves nothing about them.
+	// Close waits until no copy of this agent uses the region, and ends the registration.
+	// The memory is its owner's to close afterwards. Peers in other processes may keep
+	// their mapping: Close proves nothing about them.
 	Close() error
 }
 
@@ -69,25 +82,83 @@ func (o Op) String() string {
 // the same length, which may be zero.
 type Copy struct{ Local, Remote block.Span }
 
-// Request describes a transfer.
+// Grant names blocks that the owner of a region allows one peer to write, or to
+// read: what a ticket says. Number is unique at the owner.
+type Grant struct {
+	Number uint64
+	Op     Op
+	Region RegionID
+	Blocks []block.Ref
+}
+
+// Request describes a transfer by its copies.
 type Request struct {
 	Peer PeerID
 	Op   Op
+	// Grant is the owner's leave to touch the remote side, as its Allow said. Transports that
+	// check it (tcp, inproc) refuse a request without one.
+	Grant *Grant
 	// Local and Remote choose the regions; zero is the first of each side.
 	Local, Remote RegionID
-	// Copies must not overlap on the side that is written. Post keeps a copy of its own.
+	// Copies must not overlap on the side that is written. The transfer keeps a copy of its own.
 	Copies []Copy
 }
 
-// Transfer is a posted request.
+// List is one side of transfers: runs of a region that were checked and resolved
+// once, so that transfers can name them by index.
+type List interface {
+	// Len is the number of runs.
+	Len() int
+	// Release frees what the list holds at the transport. Transfers made from it must have
+	// been released. It is idempotent.
+	Release()
+}
+
+// Prepared describes a transfer by indices into two lists: run LocalRuns[i] of Local
+// is paired with run RemoteRuns[i] of Remote. Paired runs have equal lengths, and
+// those on the side that is written do not overlap.
+type Prepared struct {
+	Op            Op
+	Grant         *Grant // as in Request
+	Local, Remote List
+	// LocalRuns and RemoteRuns must not change until the transfer is released.
+	LocalRuns, RemoteRuns []int32
+}
+
+// Transfer is a request that can be posted, again once it has settled. Its methods
+// may be called concurrently.
 type Transfer interface {
+	// Post queues the transfer and returns; ctx bounds only the wait for a place in the queue.
+	// On an error nothing was and will be moved by this call. Errors: ErrInProgress,
+	// ErrReleased, ErrUnknownPeer, ErrGone, ErrFenced, ErrNotGranted, ErrClosed, ctx's own.
+	Post(ctx context.Context) error
+	// Status is Wait's answer so far: ErrNotPosted, ErrInProgress, nil once every byte has
+	// landed, or an error that Is ErrAborted or ErrUnsettled.
+	Status() error
 	// Wait returns nil once every byte has landed; an error that Is ErrAborted when the
-	// transfer ended early and is quiet; an error that Is ErrUnsettled when ctx ended first:
-	// then the transfer goes on, and no memory it uses may be given away.
+	// transfer ended early and is quiet; an error that Is ErrUnsettled when ctx ended first or
+	// when its end cannot be told: then it may still move bytes, and no memory it uses
+	// may be given away. Of a transfer that was not posted: ErrNotPosted.
 	Wait(ctx context.Context) error
 	// Cancel lets no further copy start. It does not wait; Wait tells when the
 	// transfer is quiet. A transfer that had finished stays finished.
 	Cancel()
+	// Release gives back what the transfer holds at the transport; it cannot be posted any
+	// more. One in flight is cancelled, and ErrInProgress says that it was not released:
+	// it may move bytes until a Wait has told its end. Release is idempotent.
+	Release() error
+}
+
+// Post creates a transfer from copies and posts it. Who waits for its end releases it.
+func Post(ctx context.Context, a Agent, r Request) (Transfer, error) {
+	t, err := a.Create(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Post(ctx); err != nil {
+		return nil, errors.Join(err, t.Release())
+	}
+	return t, nil
 }
 
 // Event is what an agent receives: a note, or the news that a peer is gone.
@@ -113,22 +184,28 @@ const MaxRegions = 16
 type Agent interface {
 	// ID is the agent's own name and incarnation.
 	ID() PeerID
-	// Register maps a region of blocks. All regions are registered before the first
+	// Register makes memory reachable for peers. All regions are registered before the first
 	// Metadata or AddPeer; a later call is refused, since no peer would see the region.
-	Register(layout block.Layout, blocks int) (Region, error)
+	// ErrUnavailable: the transport does not reach memory of this kind.
+	Register(m *memory.Memory, layout block.Layout, blocks int) (Region, error)
 	// Metadata is what a peer needs for AddPeer, to be published as it is.
 	Metadata() ([]byte, error)
-	// AddPeer connects to the agent that published metadata, and maps its regions. It is
+	// AddPeer connects to the agent that published metadata. It is
 	// idempotent; concurrent calls share one connection. It waits, as long as ctx allows, for Run to
 	// have started. Errors: ErrMismatch, ErrFenced, ErrUnknownPeer, ErrUnreachable, ErrClosed.
 	AddPeer(ctx context.Context, metadata []byte) (PeerID, error)
 	// RemovePeer aborts the transfers with a peer that was added, unmaps its regions and
 	// tells it so. An unknown peer is no error.
 	RemovePeer(peer PeerID) error
-	// Post checks every descriptor and queues the transfer. ctx bounds only the wait for a
-	// place in the queue. On an error nothing was and will be moved.
-	// Errors: ErrDescriptor, ErrUnknownPeer, ErrGone, ErrFenced, ErrMismatch, ErrClosed, ctx's own.
-	Post(ctx context.Context, r Request) (Transfer, error)
+	// Prepare checks and resolves runs of a region, of this agent (peer is ID) or of a peer
+	// that was added. It keeps runs. A list ends with its connection: later uses meet
+	// ErrUnknownPeer. Errors: ErrDescriptor, ErrUnknownPeer, ErrClosed.
+	Prepare(peer PeerID, region RegionID, runs []block.Span) (List, error)
+	// Make makes a transfer from a list of this agent and a list of a peer. It costs no
+	// allocation per run. Errors: ErrDescriptor, ErrUnknownPeer, ErrNotGranted, ErrClosed.
+	Make(p Prepared) (Transfer, error)
+	// Create makes a transfer from copies. Errors as Make's.
+	Create(r Request) (Transfer, error)
 	// Notify queues a note for a peer that was added or that added us; ctx bounds the wait for
 	// a place in the queue. The peer receives it after the bytes of all transfers whose Wait
 	// returned before the call. nil does not mean that it was received: a note is lost when the
@@ -137,6 +214,13 @@ type Agent interface {
 	// Receive waits for the next event. The queue is bounded: a receiver that does not
 	// come makes its senders wait. After the agent's end it yields what had come, then ErrClosed.
 	Receive(ctx context.Context) (Event, error)
+	// Allow lets peer do what g says, until it is revoked or the peer is fenced. A number that is
+	// in use for the peer and operation is an error.
+	Allow(peer PeerID, g Grant) error
+	// Revoke ends the grants of that number, and returns nil as the proof that peer can no longer
+	// touch our memory by them; it waits for the proof as long as ctx allows. ErrStillAlive
+	// means that there is no proof: the transport may not be able to give one.
+	Revoke(ctx context.Context, peer PeerID, number uint64) error
 	// Fence returns nil as the proof that peer can no longer touch our memory; from then on that
 	// incarnation is refused for good. It waits for the proof as long as ctx allows; with an
 	// ended ctx it asks once. ErrStillAlive means that there is no proof.

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/nixl/shm"
 	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/service"
@@ -162,12 +163,12 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	agent, err := p.newAgent(cfg, executor, shared.Network)
+	agent, open, err := p.newAgent(cfg, executor, shared.Network)
 	if err != nil {
 		return err
 	}
 	p.OnClose(agent.Close)
-	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Logger: p.Log})
+	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: open, Logger: p.Log})
 	if err != nil {
 		return err
 	}
@@ -175,18 +176,23 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 	return p.Worker.observe(p.Telemetry.Meter())
 }
 
-func (p *Process) newAgent(cfg ProcessConfig, executor engine.Executor, network *inproc.Network) (nixl.Agent, error) {
+type opener = func(size int) (*memory.Memory, error)
+
+// newAgent also tells how to map memory that the agent can register.
+func (p *Process) newAgent(cfg ProcessConfig, executor engine.Executor, network *inproc.Network) (nixl.Agent, opener, error) {
 	c := nixl.Config{Name: p.ID, Incarnation: p.Incarnation, KVFormat: executor.Card().KVFormat, Logger: p.Log}
 	if cfg.Transport == InProc {
 		if network == nil {
-			return nil, errors.New("transport is inproc, want shm: this process has no other workers")
+			return nil, nil, errors.New("transport is inproc, want shm: this process has no other workers")
 		}
-		return network.NewAgent(c)
+		agent, err := network.NewAgent(c)
+		return agent, memory.Anonymous, err
 	}
 	if err := os.MkdirAll(cfg.Sockets, 0o700); err != nil {
-		return nil, fmt.Errorf("sockets is %q: %w", cfg.Sockets, err)
+		return nil, nil, fmt.Errorf("sockets is %q: %w", cfg.Sockets, err)
 	}
-	return shm.New(shm.Config{Config: c, Socket: filepath.Join(cfg.Sockets, p.ID+".sock")})
+	agent, err := shm.New(shm.Config{Config: c, Socket: filepath.Join(cfg.Sockets, p.ID+".sock")})
+	return agent, memory.Shared, err
 }
 
 func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, shared Shared) (err error) {

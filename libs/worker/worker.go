@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/prefix"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
@@ -56,7 +57,9 @@ func (c Config) scheduler() scheduler.Config {
 type Deps struct {
 	Executor engine.Executor
 	Agent    nixl.Agent
-	Logger   *slog.Logger
+	// Memory maps memory for the pool that the agent can register; nil is memory.Anonymous.
+	Memory func(size int) (*memory.Memory, error)
+	Logger *slog.Logger
 }
 
 // Worker is an engine with its pool, its memory and its agent.
@@ -64,6 +67,7 @@ type Worker struct {
 	cfg    Config
 	id     nixl.PeerID
 	card   engine.Card
+	memory *memory.Memory
 	region nixl.Region
 
 	Agent     nixl.Agent
@@ -87,19 +91,34 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: pool.tokens is %d: %w", cfg.PoolTokens, err)
 	}
-	region, err := deps.Agent.Register(card.Layout, blocks)
-	if err != nil {
-		return nil, fmt.Errorf("worker: register %d blocks of %d bytes: %w", blocks, card.Layout.BlockBytes(), err)
+	w := &Worker{cfg: cfg, id: deps.Agent.ID(), card: card, Agent: deps.Agent, Pool: pool}
+	if err := w.openMemory(deps, blocks); err != nil {
+		return nil, fmt.Errorf("worker: %d blocks of %d bytes: %w", blocks, card.Layout.BlockBytes(), err)
 	}
-	w := &Worker{cfg: cfg, id: deps.Agent.ID(), card: card, region: region, Agent: deps.Agent, Pool: pool}
-	if err := deps.Executor.Bind(region); err != nil {
-		return nil, errors.Join(fmt.Errorf("worker: bind the engine to its memory: %w", err), region.Close())
+	if err := deps.Executor.Bind(w.region); err != nil {
+		return nil, errors.Join(fmt.Errorf("worker: bind the engine to its memory: %w", err), w.closeMemory())
 	}
 	if w.Scheduler, err = scheduler.New(cfg.scheduler(), deps.Executor, pool, deps.Logger); err != nil {
-		return nil, errors.Join(err, region.Close())
+		return nil, errors.Join(err, w.closeMemory())
 	}
 	return w, nil
 }
+
+func (w *Worker) openMemory(deps Deps, blocks int) (err error) {
+	open := deps.Memory
+	if open == nil {
+		open = memory.Anonymous
+	}
+	if w.memory, err = open(blocks * w.card.Layout.BlockBytes()); err != nil {
+		return err
+	}
+	if w.region, err = deps.Agent.Register(w.memory, w.card.Layout, blocks); err != nil {
+		return errors.Join(err, w.memory.Close())
+	}
+	return nil
+}
+
+func (w *Worker) closeMemory() error { return errors.Join(w.region.Close(), w.memory.Close()) }
 
 // ID names the worker and this life of it.
 func (w *Worker) ID() nixl.PeerID { return w.id }
@@ -146,4 +165,4 @@ func fillNaN(b []byte) {
 }
 
 // Close gives the memory back. Run must have ended.
-func (w *Worker) Close() error { return errors.Join(w.Agent.Close(), w.region.Close()) }
+func (w *Worker) Close() error { return errors.Join(w.Agent.Close(), w.closeMemory()) }

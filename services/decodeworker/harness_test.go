@@ -21,6 +21,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
+	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -143,7 +144,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		change(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: h.toy, Agent: agent, Logger: log}); err != nil {
+	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: h.toy, Agent: nixltest.Unproven{Agent: agent}, Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
@@ -32,11 +33,14 @@ type prefiller struct {
 func (h *harness) prefiller() *prefiller {
 	h.t.Helper()
 	p := &prefiller{h: h, toy: enginetest.NewToy(blockTokens, 150)}
-	var err error
+	m, err := memory.Anonymous(40 * p.toy.Card().Layout.BlockBytes())
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	if p.agent, err = h.net.NewAgent(nixl.Config{Name: "prefill", Incarnation: "1", KVFormat: "toy"}); err != nil {
 		h.t.Fatal(err)
 	}
-	if p.mem, err = p.agent.Register(p.toy.Card().Layout, 40); err != nil {
+	if p.mem, err = p.agent.Register(m, p.toy.Card().Layout, 40); err != nil {
 		h.t.Fatal(err)
 	}
 	if err := p.toy.Bind(p.mem); err != nil {
@@ -45,7 +49,7 @@ func (h *harness) prefiller() *prefiller {
 	ran := make(chan error, 1)
 	go func() { ran <- p.agent.Run(context.Background()) }()
 	h.t.Cleanup(func() {
-		if err := errors.Join(p.agent.Close(), <-ran, p.mem.Close()); err != nil {
+		if err := errors.Join(p.agent.Close(), <-ran, p.mem.Close(), m.Close()); err != nil {
 			h.t.Error(err)
 		}
 	})
@@ -91,7 +95,7 @@ func (p *prefiller) complete(job *transferv1.RemotePrefillRequest, ticket *trans
 		}
 	}
 	decode := nixl.PeerID{Name: "decode", Incarnation: "1"}
-	transfer, err := p.agent.Post(within(t), nixl.Request{Peer: decode, Op: nixl.Write, Copies: copies})
+	transfer, err := nixl.Post(within(t), p.agent, nixl.Request{Peer: decode, Op: nixl.Write, Copies: copies, Grant: &nixl.Grant{Number: ticket.GetNumber()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 )
 
@@ -79,7 +80,7 @@ func (t *task) move(ctx context.Context, op nixl.Op, remote []int32, first, end 
 		rows := min(layout.BlockTokens, end-(first+i)*layout.BlockTokens)
 		copies = appendCopies(copies, layout, local[first+i], block.ID(id), rows)
 	}
-	transfer, err := t.p.deps.Worker.Agent.Post(ctx, nixl.Request{Peer: t.peer, Op: op, Copies: copies})
+	transfer, err := nixl.Post(ctx, t.p.deps.Worker.Agent, nixl.Request{Peer: t.peer, Op: op, Grant: t.grant(op), Copies: copies})
 	if err != nil {
 		return fmt.Errorf("post %d copies: %w", len(copies), err)
 	}
@@ -88,7 +89,16 @@ func (t *task) move(ctx context.Context, op nixl.Op, remote []int32, first, end 
 		transfer.Cancel()
 		err = errors.Join(err, transfer.Wait(context.WithoutCancel(ctx))) // a copy call in progress is short
 	}
-	return err
+	return errors.Join(err, transfer.Release())
+}
+
+// grant is the ticket as the decode worker's agent knows it.
+func (t *task) grant(op nixl.Op) *nixl.Grant {
+	refs := t.ticket.GetBlocks()
+	if op == nixl.Read {
+		refs = t.ticket.GetPrefix()
+	}
+	return &nixl.Grant{Number: t.ticket.GetNumber(), Op: op, Blocks: worker.Refs(refs)}
 }
 
 // appendCopies adds the runs of the first rows of one block.

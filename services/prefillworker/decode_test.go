@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -72,7 +73,11 @@ func newDecode(t *testing.T, network *inproc.Network) *decode {
 	if d.agent, err = network.NewAgent(nixl.Config{Name: "decode", Incarnation: "1", KVFormat: "toy"}); err != nil {
 		t.Fatal(err)
 	}
-	region, err := d.agent.Register(d.toy.Card().Layout, 10)
+	m, err := memory.Anonymous(10 * d.toy.Card().Layout.BlockBytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	region, err := d.agent.Register(m, d.toy.Card().Layout, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +91,7 @@ func newDecode(t *testing.T, network *inproc.Network) *decode {
 	ran := make(chan error, 1)
 	go func() { ran <- d.agent.Run(context.Background()) }()
 	t.Cleanup(func() {
-		if err := errors.Join(d.agent.Close(), <-ran, region.Close()); err != nil {
+		if err := errors.Join(d.agent.Close(), <-ran, region.Close(), m.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -196,8 +201,17 @@ func (d *decode) ClaimPrefill(_ context.Context, r *decodeworkerv1.ClaimPrefillR
 	defer d.mu.Unlock()
 	d.n++
 	answer, err := d.claim(d.n, r)
+	if err == nil && answer.GetTicket() != nil {
+		err = d.allow(nixl.PeerID{Name: r.GetPrefillWorker(), Incarnation: r.GetPrefillIncarnation()}, answer.GetTicket())
+	}
 	d.claims <- r
 	return answer, err
+}
+
+func (d *decode) allow(peer nixl.PeerID, t *transferv1.Ticket) error {
+	return errors.Join(
+		d.agent.Allow(peer, nixl.Grant{Number: t.GetNumber(), Op: nixl.Write, Blocks: worker.Refs(t.GetBlocks())}),
+		d.agent.Allow(peer, nixl.Grant{Number: t.GetNumber(), Op: nixl.Read, Blocks: worker.Refs(t.GetPrefix())}))
 }
 
 // RenewClaim implements decodeworkerv1.DecodeWorkerServer.

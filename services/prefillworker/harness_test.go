@@ -85,8 +85,8 @@ func (a *agent) AddPeer(ctx context.Context, metadata []byte) (nixl.PeerID, erro
 	return a.Agent.AddPeer(ctx, metadata)
 }
 
-func (a *agent) Post(ctx context.Context, r nixl.Request) (nixl.Transfer, error) {
-	transfer, err := a.Agent.Post(ctx, r)
+func (a *agent) Create(r nixl.Request) (nixl.Transfer, error) {
+	transfer, err := a.Agent.Create(r)
 	if err == nil && a.posted != nil {
 		transfer = a.posted(r.Op, transfer)
 	}

@@ -8,18 +8,23 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/grants"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/inbox"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/lifecycle"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mapped"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mover"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 type agent struct {
+	*mapped.Transfers
 	config  nixl.Config
 	network *Network
 	life    *lifecycle.Life
 	regions region.Table
+	grants  grants.Table
 	mover   *mover.Mover
 	inbox   *inbox.Inbox
 	ledger  ledger.Ledger
@@ -40,6 +45,7 @@ func (n *Network) NewAgent(c nixl.Config) (nixl.Agent, error) {
 	a := &agent{config: c, network: n, inbox: inbox.New(c.Notes), fenced: make(map[nixl.PeerID]bool)}
 	a.links = links{out: make(map[nixl.PeerID]*link), in: make(map[nixl.PeerID]*link)}
 	a.mover = mover.New(c, &a.ledger)
+	a.Transfers = &mapped.Transfers{Self: a.ID(), Regions: &a.regions, Mover: a.mover, Find: a.find}
 	a.life = lifecycle.New(a.cleanUp)
 	return a, n.join(a)
 }
@@ -48,11 +54,14 @@ func (a *agent) ID() nixl.PeerID { return a.config.ID() }
 
 func (a *agent) Stats() nixl.Stats { return a.ledger.Stats() }
 
-func (a *agent) Register(layout block.Layout, blocks int) (nixl.Region, error) {
+func (a *agent) Register(m *memory.Memory, layout block.Layout, blocks int) (nixl.Region, error) {
 	if err := a.life.Err(); err != nil {
 		return nil, err
 	}
-	r, err := a.regions.Add(layout, blocks, region.Anonymous)
+	if m.Bytes() == nil {
+		return nil, fmt.Errorf("register %s: %w", m.Kind(), nixl.ErrUnavailable)
+	}
+	r, err := a.regions.Add(m, layout, blocks)
 	if err != nil {
 		return nil, err
 	}
@@ -96,24 +105,31 @@ func (a *agent) RemovePeer(peer nixl.PeerID) error {
 	return nil
 }
 
-func (a *agent) Post(ctx context.Context, r nixl.Request) (nixl.Transfer, error) {
+// find is a peer that was added.
+func (a *agent) find(peer nixl.PeerID) (mapped.Peer, error) {
 	if err := a.life.Err(); err != nil {
-		return nil, err
+		return mapped.Peer{}, err
 	}
 	a.network.mu.Lock()
-	l := a.links.out[r.Peer]
+	l := a.links.out[peer]
 	a.network.mu.Unlock()
 	if l == nil {
-		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, nixl.ErrUnknownPeer)
+		return mapped.Peer{}, nixl.ErrUnknownPeer
 	}
-	local, remote, err := region.Pair(a.regions.Seal(), l.to.regions.Seal(), r)
-	if err == nil {
-		err = l.gate.Err()
+	return mapped.Peer{ID: peer, Gate: l.gate, Regions: l.to.regions.Seal(), Grants: &l.to.grants}, nil
+}
+
+// Allow lets peer touch blocks of ours.
+func (a *agent) Allow(peer nixl.PeerID, g nixl.Grant) error {
+	if err := a.life.Err(); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, err)
-	}
-	return a.mover.Post(ctx, r, local, remote, l.gate)
+	return a.grants.Allow(peer, g, region.Infos(a.regions.Seal()))
+}
+
+// Revoke waits for the copies in progress, which ask the grant's gate at each step.
+func (a *agent) Revoke(ctx context.Context, peer nixl.PeerID, number uint64) error {
+	return a.grants.Revoke(ctx, peer, number)
 }
 
 func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {
@@ -155,6 +171,7 @@ func (a *agent) Fence(ctx context.Context, peer nixl.PeerID) error {
 	a.fenced[peer] = true
 	l := a.links.in[peer]
 	a.network.mu.Unlock()
+	a.grants.Forget(peer)
 	if l == nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ func networks() nixltest.Transport {
 	var mu sync.Mutex
 	byFolder := make(map[string]*inproc.Network)
 	return nixltest.Transport{
-		FencesLiving: true,
+		FencesLiving: true, ChecksGrants: true,
 		Open: func(c nixl.Config, folder string) (nixl.Agent, error) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -32,14 +32,7 @@ func Benchmark(b *testing.B, tr Transport) {
 		return h
 	}
 	target, writer := open("decode"), open("prefill")
-	metadata, err := target.agent.Metadata()
-	if err != nil {
-		b.Fatal(err)
-	}
-	id, err := writer.agent.AddPeer(context.Background(), metadata)
-	if err != nil {
-		b.Fatal(err)
-	}
+	id := writer.add(b, target)
 	b.Run("blocks-memcpy", func(b *testing.B) { bareCopies(b, target, writer, wholeBlocks(benchBlocks)) })
 	b.Run("blocks", func(b *testing.B) { write(b, writer, id, wholeBlocks(benchBlocks)) })
 	b.Run("block", func(b *testing.B) { write(b, writer, id, wholeBlocks(1)) })

@@ -13,7 +13,7 @@ import (
 
 // Command is one thing that a driven peer does; unused fields are empty.
 type Command struct {
-	Do            string // metadata, add, remove, post, flood, notify, receive, fill, bytes, stats
+	Do            string // metadata, allow, add, remove, post, flood, notify, receive, fill, bytes, stats
 	Metadata      []byte
 	Peer          nixl.PeerID
 	Request       nixl.Request
@@ -35,7 +35,7 @@ type Result struct {
 
 var sentinels = []error{
 	nixl.ErrClosed, nixl.ErrUnknownPeer, nixl.ErrGone, nixl.ErrMismatch, nixl.ErrDescriptor, nixl.ErrTooLarge,
-	nixl.ErrUnreachable, nixl.ErrFenced, nixl.ErrStillAlive, nixl.ErrAborted, nixl.ErrUnsettled, context.DeadlineExceeded,
+	nixl.ErrUnreachable, nixl.ErrFenced, nixl.ErrNotGranted, nixl.ErrStillAlive, nixl.ErrAborted, nixl.ErrUnsettled, context.DeadlineExceeded,
 }
 
 // travelled is an error that came from a driven peer.
@@ -74,6 +74,8 @@ func (h *host) carryOut(ctx context.Context, c Command, r *Result) (err error) {
 	case "metadata":
 		r.Peer = h.agent.ID()
 		r.Data, err = h.agent.Metadata()
+	case "allow":
+		err = h.allow(c.Peer)
 	case "add":
 		r.Peer, err = h.agent.AddPeer(ctx, c.Metadata)
 	case "remove":
@@ -101,11 +103,17 @@ func (h *host) carryOut(ctx context.Context, c Command, r *Result) (err error) {
 }
 
 func (h *host) post(ctx context.Context, r nixl.Request) error {
-	transfer, err := h.agent.Post(ctx, r)
+	if r.Grant == nil {
+		r.Grant = &nixl.Grant{Number: everything}
+	}
+	transfer, err := nixl.Post(ctx, h.agent, r)
 	if err != nil {
 		return err
 	}
-	return transfer.Wait(ctx)
+	if err := transfer.Wait(ctx); err != nil {
+		return err // an unsettled one cannot be released
+	}
+	return transfer.Release()
 }
 
 // flood repeats a transfer, with new bytes each time, until one does not work.
@@ -171,6 +179,9 @@ func (p *peer) metadata() []byte { p.t.Helper(); return p.must(Command{Do: "meta
 
 func (p *peer) add(h *host) nixl.PeerID {
 	p.t.Helper()
+	if err := h.allow(p.id); err != nil {
+		p.t.Fatal(err)
+	}
 	return p.must(Command{Do: "add", Metadata: h.metadata(p.t)}).Peer
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 // Transport is what the suite needs to know of a transport.
@@ -22,8 +23,15 @@ type Transport struct {
 	// Open makes an agent. Agents of one folder and name share an address, so that
 	// the second meets what the first left behind.
 	Open func(c nixl.Config, folder string) (nixl.Agent, error)
+	// Memory maps memory that the transport can register; nil is memory.Anonymous.
+	Memory func(bytes int) (*memory.Memory, error)
 	// FencesLiving says that Fence can prove a living peer quiet.
 	FencesLiving bool
+	// ChecksGrants says that a request needs the owner's Allow, and that Revoke can prove
+	// a living peer quiet.
+	ChecksGrants bool
+	// NeedsTarget says that bytes land only while the target's process runs.
+	NeedsTarget bool
 }
 
 // Layout is that of the suite's regions: 1 KiB a block.
@@ -54,6 +62,7 @@ func Folder(t testing.TB) string {
 // host holds one agent, its region and its Run.
 type host struct {
 	agent  nixl.Agent
+	memory *memory.Memory
 	region nixl.Region
 	stop   context.CancelFunc
 	ran    chan error
@@ -70,14 +79,25 @@ func (tr Transport) openSized(c nixl.Config, folder string, layout block.Layout,
 	if err != nil {
 		return nil, err
 	}
-	region, err := agent.Register(layout, blocks)
+	m, err := tr.memory(blocks * layout.BlockBytes())
 	if err != nil {
 		return nil, errors.Join(err, agent.Close())
 	}
+	region, err := agent.Register(m, layout, blocks)
+	if err != nil {
+		return nil, errors.Join(err, agent.Close(), m.Close())
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	h := &host{agent: agent, region: region, stop: stop, ran: make(chan error, 1), floods: make(chan struct{})}
+	h := &host{agent: agent, memory: m, region: region, stop: stop, ran: make(chan error, 1), floods: make(chan struct{})}
 	go func() { h.ran <- agent.Run(ctx) }()
 	return h, nil
+}
+
+func (tr Transport) memory(bytes int) (*memory.Memory, error) {
+	if tr.Memory == nil {
+		return memory.Anonymous(bytes)
+	}
+	return tr.Memory(bytes)
 }
 
 func (h *host) close() error {
@@ -90,7 +110,43 @@ func (h *host) close() error {
 	for _, done := range h.done {
 		<-done
 	}
-	return errors.Join(err, h.region.Close())
+	return errors.Join(err, h.region.Close(), h.memory.Close())
+}
+
+// everything is the grant that the suite's requests name when they name none.
+const everything = 1
+
+// allow lets a peer touch all blocks.
+func (h *host) allow(peer nixl.PeerID) error {
+	refs := make([]block.Ref, h.region.Blocks())
+	for i := range refs {
+		refs[i] = block.Ref{ID: block.ID(i)}
+	}
+	if err := h.agent.Revoke(ended(), peer, everything); err != nil && !errors.Is(err, nixl.ErrStillAlive) {
+		return err
+	}
+	return errors.Join(
+		h.agent.Allow(peer, nixl.Grant{Number: everything, Op: nixl.Write, Blocks: refs}),
+		h.agent.Allow(peer, nixl.Grant{Number: everything, Op: nixl.Read, Blocks: refs}))
+}
+
+// add makes h a peer of target that may touch all of its blocks.
+func (h *host) add(t testing.TB, target *host) nixl.PeerID {
+	t.Helper()
+	m, err := target.agent.Metadata()
+	if err == nil {
+		err = target.allow(h.agent.ID())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	id, err := h.agent.AddPeer(ctx, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // start opens a host that ends with the test.

@@ -24,13 +24,19 @@ func Run(t *testing.T, tr Transport) {
 	}
 	runShared(t, tr, here)
 	for name, test := range map[string]func(*testing.T, Transport){
-		"unequal KV formats and layouts are refused": testMismatch,
-		"registration ends with the metadata":        testSealed,
-		"many goroutines add one peer":               testConcurrentAdd,
-		"a full inbox makes senders wait":            testBackpressure,
-		"agents close under load":                    testCloseUnderLoad,
-		"a fence stops late writes":                  testFence,
-		"a closed agent refuses everything":          testClosed,
+		"unequal KV formats are refused":                   testMismatch,
+		"registration ends with the metadata":              testSealed,
+		"many goroutines add one peer":                     testConcurrentAdd,
+		"a full inbox makes senders wait":                  testBackpressure,
+		"agents close under load":                          testCloseUnderLoad,
+		"a fence stops late writes":                        testFence,
+		"a closed agent refuses everything":                testClosed,
+		"prepared transfers are posted again":              testPrepared,
+		"bad lists and indices move no byte":               testBadLists,
+		"what is in flight is neither posted nor released": testInFlight,
+		"only what was granted is touched":                 testGrants,
+		"a revoked grant stops late writes":                testRevokeUnderWrites,
+		"a region is closed while it is in use":            testRegionClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, tr) })
 	}

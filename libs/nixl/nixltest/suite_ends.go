@@ -23,12 +23,9 @@ func testMismatch(t *testing.T, tr Transport) {
 		t.Fatalf("got %v, want the two formats", err)
 	}
 	layout := Layout
-	layout.HeadDim = 16
+	layout.BlockTokens = 8 // to be mapped by who moves the blocks
 	wide := tr.startWith(t, nixl.Config{Name: "wide", Incarnation: "1", KVFormat: format}, folder, layout)
-	_, err = wide.agent.AddPeer(lasting(t, patience), target.metadata(t))
-	if !errors.As(err, &m) || m.Field != "head dimension" || m.Local != "16" || m.Remote != "8" {
-		t.Fatalf("got %v, want the two head dimensions", err)
-	}
+	wide.add(t, target)
 	_, err = target.agent.AddPeer(lasting(t, patience), target.metadata(t))
 	if err == nil {
 		t.Fatal("an agent became its own peer")
@@ -38,10 +35,13 @@ func testMismatch(t *testing.T, tr Transport) {
 func testSealed(t *testing.T, tr Transport) {
 	h := tr.start(t, "decode", "1", Folder(t))
 	h.metadata(t)
-	if _, err := h.agent.Register(Layout, 1); err == nil || !strings.Contains(err.Error(), "metadata") {
+	if _, err := h.agent.Register(h.memory, Layout, 1); err == nil || !strings.Contains(err.Error(), "metadata") {
 		t.Fatalf("got %v, want a refusal that names the metadata", err)
 	}
-	if _, err := h.agent.Register(Layout, 0); err == nil || !strings.Contains(err.Error(), "blocks is 0") {
+	if _, err := h.agent.Register(h.memory, Layout, blocks+1); err == nil || !strings.Contains(err.Error(), "want at least") {
+		t.Fatalf("got %v, want a refusal that names the memory's size", err)
+	}
+	if _, err := h.agent.Register(h.memory, Layout, 0); err == nil || !strings.Contains(err.Error(), "blocks is 0") {
 		t.Fatalf("got %v, want a refusal that names the blocks", err)
 	}
 }
@@ -50,11 +50,8 @@ func testBackpressure(t *testing.T, tr Transport) {
 	folder := Folder(t)
 	target := tr.startWith(t, nixl.Config{Name: "decode", Incarnation: "1", KVFormat: format, Notes: 4}, folder, Layout)
 	writer := tr.startWith(t, nixl.Config{Name: "prefill", Incarnation: "1", KVFormat: format, Notes: 4}, folder, Layout)
-	id, err := writer.agent.AddPeer(lasting(t, patience), target.metadata(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = writer.agent.Notify(lasting(t, patience), id, make([]byte, nixl.MaxNoteBytes+1))
+	id := writer.add(t, target)
+	err := writer.agent.Notify(lasting(t, patience), id, make([]byte, nixl.MaxNoteBytes+1))
 	within(t, err, nixl.ErrTooLarge)
 	sent, payload := 0, make([]byte, nixl.MaxNoteBytes-8)
 	for ctx := lasting(t, 300*time.Millisecond); ; sent++ {
@@ -87,10 +84,7 @@ func closeUnderLoad(t *testing.T, tr Transport, closing string) {
 	folder := Folder(t)
 	target := tr.start(t, "decode", "1", folder)
 	writer := tr.start(t, "prefill", "1", folder)
-	id, err := writer.agent.AddPeer(lasting(t, patience), target.metadata(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := writer.add(t, target)
 	var load sync.WaitGroup
 	under := make(chan struct{}, 4)
 	for i := range 4 {
@@ -138,10 +132,7 @@ func testFence(t *testing.T, tr Transport) {
 	folder := Folder(t)
 	target := tr.start(t, "decode", "1", folder)
 	writer := tr.start(t, "prefill", "1", folder)
-	id, err := writer.agent.AddPeer(lasting(t, patience), target.metadata(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := writer.add(t, target)
 	all := firstBlocks(blocks)
 	writer.do(Command{Do: "flood", Request: nixl.Request{Peer: id, Copies: all}})
 	for writer.agent.Stats().Transfers < 3 {
@@ -149,7 +140,7 @@ func testFence(t *testing.T, tr Transport) {
 			t.Fatal(err)
 		}
 	}
-	err = target.agent.Fence(lasting(t, 200*time.Millisecond), writer.agent.ID())
+	err := target.agent.Fence(lasting(t, 200*time.Millisecond), writer.agent.ID())
 	if !tr.FencesLiving {
 		within(t, err, nixl.ErrStillAlive)
 		if err := writer.post(lasting(t, patience), nixl.Request{Peer: id, Copies: all[:1]}); err != nil {
@@ -186,10 +177,7 @@ func testClosed(t *testing.T, tr Transport) {
 	folder := Folder(t)
 	target := tr.start(t, "decode", "1", folder)
 	writer := tr.start(t, "prefill", "1", folder)
-	id, err := writer.agent.AddPeer(lasting(t, patience), target.metadata(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := writer.add(t, target)
 	if err := errors.Join(writer.agent.Close(), writer.agent.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +185,7 @@ func testClosed(t *testing.T, tr Transport) {
 	if err := target.agent.Fence(ended(), writer.agent.ID()); err != nil {
 		t.Fatalf("fence of a peer that closed: %v", err)
 	}
-	_, err = writer.agent.Post(lasting(t, patience), nixl.Request{Peer: id})
+	_, err := writer.agent.Create(nixl.Request{Peer: id})
 	within(t, err, nixl.ErrClosed)
 	within(t, writer.agent.Notify(lasting(t, patience), id, nil), nixl.ErrClosed)
 	_, err = writer.agent.AddPeer(lasting(t, patience), target.metadata(t))

@@ -14,11 +14,14 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/inbox"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/lifecycle"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mapped"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mover"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 type agent struct {
+	*mapped.Transfers
 	config   Config
 	listener *net.UnixListener
 	file     fileID // of the socket
@@ -31,7 +34,6 @@ type agent struct {
 
 	mu      sync.Mutex                    // guards all below
 	ended   bool                          // no task and no connection may begin
-	fds     []int                         // of the own regions, by id
 	opened  uint64                        // connections so far
 	conns   map[*conn]struct{}            // every open socket
 	out     map[nixl.PeerID]*outgoing     // peers that we added
@@ -57,6 +59,7 @@ func New(c Config) (nixl.Agent, error) {
 		writers: make(map[nixl.PeerID]*writer), fenced: make(map[nixl.PeerID]bool),
 	}
 	a.mover = mover.New(base, &a.ledger)
+	a.Transfers = &mapped.Transfers{Self: a.ID(), Regions: &a.regions, Mover: a.mover, Find: a.find}
 	a.life = lifecycle.New(a.cleanUp)
 	if a.listener, err = listen(c.Socket); err != nil {
 		return nil, err
@@ -72,25 +75,28 @@ func (a *agent) ID() nixl.PeerID { return a.config.ID() }
 
 func (a *agent) Stats() nixl.Stats { return a.ledger.Stats() }
 
-func (a *agent) Register(layout block.Layout, blocks int) (nixl.Region, error) {
-	r, err := a.regions.Add(layout, blocks, a.createMemory)
+func (a *agent) Register(m *memory.Memory, layout block.Layout, blocks int) (nixl.Region, error) {
+	if err := a.life.Err(); err != nil {
+		return nil, err
+	}
+	if _, shared := m.File(); !shared {
+		return nil, fmt.Errorf("register %s without a file that peers could map: %w", m.Kind(), nixl.ErrUnavailable)
+	}
+	r, err := a.regions.Add(m, layout, blocks)
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (a *agent) createMemory(id nixl.RegionID, info nixl.RegionInfo) (*region.Region, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.life.Err(); err != nil || a.ended {
-		return nil, nixl.ErrClosed
+// files are the descriptors of the own regions, by id.
+func (a *agent) files() []int {
+	regions := a.regions.Seal()
+	fds := make([]int, len(regions))
+	for i, r := range regions {
+		fds[i], _ = r.Memory().File() // Register took none without
 	}
-	r, fd, err := createMemory(id, info)
-	if err == nil {
-		a.fds = append(a.fds, fd)
-	}
-	return r, err
+	return fds
 }
 
 func (a *agent) Metadata() ([]byte, error) { return a.metadata().Encode() }
@@ -102,25 +108,21 @@ func (a *agent) metadata() nixl.Metadata {
 	}
 }
 
-func (a *agent) Post(ctx context.Context, r nixl.Request) (nixl.Transfer, error) {
+// find is a peer that was added.
+func (a *agent) find(peer nixl.PeerID) (mapped.Peer, error) {
 	if err := a.life.Err(); err != nil {
-		return nil, err
+		return mapped.Peer{}, err
 	}
 	a.mu.Lock()
-	o := a.out[r.Peer]
-	a.mu.Unlock()
-	if o == nil {
-		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, nixl.ErrUnknownPeer)
+	defer a.mu.Unlock()
+	if o := a.out[peer]; o != nil {
+		return mapped.Peer{ID: peer, Gate: &o.gate, Regions: o.regions}, nil
 	}
-	local, remote, err := region.Pair(a.regions.Seal(), o.regions, r)
-	if err == nil {
-		err = o.gate.Err()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, err)
-	}
-	return a.mover.Post(ctx, r, local, remote, &o.gate)
+	return mapped.Peer{}, nixl.ErrUnknownPeer
 }
+
+// Allow has nothing to do: whoever maps our memory can write anywhere in it.
+func (a *agent) Allow(nixl.PeerID, nixl.Grant) error { return a.life.Err() }
 
 func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {
 	if len(payload) > nixl.MaxNoteBytes {
@@ -217,7 +219,5 @@ func (a *agent) cleanUp() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	closeFDs(a.fds)
-	a.fds = nil
 	return unlink(a.config.Socket, a.file)
 }

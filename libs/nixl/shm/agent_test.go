@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
 )
 
@@ -28,7 +29,11 @@ func running(t *testing.T, name, folder string) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.Register(small.Layout, small.Blocks)
+	m, err := memory.Shared(small.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.Register(m, small.Layout, small.Blocks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +43,7 @@ func running(t *testing.T, name, folder string) *agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(a.Close(), <-ran, r.Close()); err != nil {
+		if err := errors.Join(a.Close(), <-ran, r.Close(), m.Close()); err != nil {
 			t.Error(err)
 		}
 	})

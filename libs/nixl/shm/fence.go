@@ -126,3 +126,13 @@ func (a *agent) tryFence(peer nixl.PeerID) (quiet <-chan struct{}, err error) {
 	a.fenced[peer] = true
 	return nil, nil
 }
+
+// Revoke has no proof as long as the peer may have our memory mapped.
+func (a *agent) Revoke(_ context.Context, peer nixl.PeerID, number uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.writers[peer]; w != nil && !w.process.ended() {
+		return fmt.Errorf("revoke grant %d of %s: %w: its process has our memory mapped", number, peer, nixl.ErrStillAlive)
+	}
+	return nil
+}

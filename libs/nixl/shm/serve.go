@@ -132,9 +132,7 @@ func (a *agent) judge(ctx context.Context, c *conn) ([]byte, []int, error) {
 		return nil, nil, err
 	}
 	metadata, err := own.Encode()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return metadata, a.fds, err
+	return metadata, a.files(), err
 }
 
 // receive handles what both sides may send.

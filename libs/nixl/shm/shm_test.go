@@ -10,11 +10,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
 	"github.com/switchyard-llm/switchyard/libs/nixl/shm"
 )
 
 var transport = nixltest.Transport{
+	Memory: memory.Shared,
 	Open: func(c nixl.Config, folder string) (nixl.Agent, error) {
 		return shm.New(shm.Config{Config: c, Socket: filepath.Join(folder, c.Name+".sock")})
 	},

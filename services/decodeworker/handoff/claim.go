@@ -64,6 +64,10 @@ func (c *Coordinator) Claim(ctx context.Context, r *decodeworkerv1.ClaimPrefillR
 	case err != nil:
 		return nil, rpc.InvalidArgument("attempt_id", err.Error())
 	}
+	if err := c.allow(peer, ticket); err != nil {
+		c.quiet(t.id, ticket.Attempt) // nobody can write by it
+		return nil, fmt.Errorf("allow the writes of ticket %d: %w", ticket.Number, err)
+	}
 	return c.grant(t, ticket, now, r.GetWantSequence()), nil
 }
 
@@ -71,6 +75,26 @@ func (c *Coordinator) answerLater() *decodeworkerv1.ClaimPrefillResponse {
 	return &decodeworkerv1.ClaimPrefillResponse{
 		Outcome: &decodeworkerv1.ClaimPrefillResponse_Later{Later: durationpb.New(c.cfg.Later)},
 	}
+}
+
+// allow opens this worker's memory to the ticket's writes and the reads of its prefix.
+func (c *Coordinator) allow(peer nixl.PeerID, ticket block.Ticket) error {
+	if ticket.Repeated {
+		return nil
+	}
+	err := c.agent.Allow(peer, nixl.Grant{Number: ticket.Number, Op: nixl.Write, Blocks: ticket.Blocks})
+	if err == nil && len(ticket.Prefix) > 0 {
+		err = c.agent.Allow(peer, nixl.Grant{Number: ticket.Number, Op: nixl.Read, Blocks: ticket.Prefix})
+	}
+	return err
+}
+
+// revoke closes this worker's memory to a ticket. True: it is proven that nothing is
+// moved by it any more.
+func (c *Coordinator) revoke(peer nixl.PeerID, ticket uint64) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // a transport that has the proof has it at once
+	return c.agent.Revoke(ctx, peer, ticket) == nil
 }
 
 // grant makes a ticket's blocks ready and writes it to the wire.
@@ -129,6 +153,10 @@ func (c *Coordinator) quiet(id block.TransferID, attempt block.AttemptID) bool {
 	}
 	if live {
 		c.hold(id, false)
+		c.mu.Lock()
+		peer := c.writers[lost.Writer].peer
+		c.mu.Unlock()
+		c.revoke(peer, lost.Ticket)
 		c.settle(block.Proof{Writer: lost.Writer, Ticket: lost.Ticket}, byWord)
 	}
 	return live

@@ -19,6 +19,8 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
+	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -79,7 +81,19 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	return newSizedRig(t, 40, 150, change)
 }
 
+// newProvingRig is over a transport that can revoke.
+func newProvingRig(t *testing.T, change func(*Config)) *rig {
+	t.Helper()
+	return openRig(t, 40, 150, change, func(a nixl.Agent) nixl.Agent { return a })
+}
+
+// newSizedRig is over a transport that cannot revoke.
 func newSizedRig(t *testing.T, blocks, contextTokens int, change func(*Config)) *rig {
+	t.Helper()
+	return openRig(t, blocks, contextTokens, change, func(a nixl.Agent) nixl.Agent { return nixltest.Unproven{Agent: a} })
+}
+
+func openRig(t *testing.T, blocks, contextTokens int, change func(*Config), wrap func(nixl.Agent) nixl.Agent) *rig {
 	t.Helper()
 	r := &rig{
 		looked: make(chan struct{}, 1),
@@ -97,7 +111,7 @@ func newSizedRig(t *testing.T, blocks, contextTokens int, change func(*Config)) 
 	}
 	cfg := worker.DefaultConfig()
 	cfg.PoolTokens, cfg.Poison = blocks*blockTokens, true
-	r.worker, err = worker.New(cfg, worker.Deps{Executor: enginetest.NewToy(blockTokens, contextTokens), Agent: agent, Logger: log})
+	r.worker, err = worker.New(cfg, worker.Deps{Executor: enginetest.NewToy(blockTokens, contextTokens), Agent: wrap(agent), Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +223,11 @@ func (r *rig) peer(name string) *peer {
 		r.t.Fatal(err)
 	}
 	p := &peer{r: r, agent: agent, toy: enginetest.NewToy(blockTokens, 150)}
-	if p.mem, err = agent.Register(p.toy.Card().Layout, 10); err != nil {
+	m, err := memory.Anonymous(10 * p.toy.Card().Layout.BlockBytes())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if p.mem, err = agent.Register(m, p.toy.Card().Layout, 10); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := p.toy.Bind(p.mem); err != nil {
@@ -267,8 +285,9 @@ func (p *peer) write(ticket *transferv1.Ticket) error {
 			copies = append(copies, nixl.Copy{Local: span, Remote: far})
 		}
 	}
-	transfer, err := p.agent.Post(p.r.t.Context(), nixl.Request{
+	transfer, err := nixl.Post(p.r.t.Context(), p.agent, nixl.Request{
 		Peer: nixl.PeerID{Name: "decode", Incarnation: "1"}, Op: nixl.Write, Copies: copies,
+		Grant: &nixl.Grant{Number: ticket.GetNumber(), Blocks: worker.Refs(ticket.GetBlocks())},
 	})
 	if err != nil {
 		return err
@@ -433,6 +452,40 @@ func TestAnotherAttemptWaitsUntilTheLeaseHasEnded(t *testing.T) {
 	if err := frozen.write(old); err == nil {
 		t.Error("a fenced writer wrote")
 	}
+}
+
+func TestARevokedTicketNeedsNoWordOfItsWriter(t *testing.T) {
+	r := newProvingRig(t, func(c *Config) { c.Lease, c.Proof = 300*time.Millisecond, time.Hour })
+	frozen := make(chan struct{})
+	t.Cleanup(func() { close(frozen) })
+	r.Coordinator.deps.Abort = func(_ context.Context, _ string, a *prefillworkerv1.AbortRequest) error {
+		r.aborts <- a
+		<-frozen
+		return errors.New("no answer")
+	}
+	q, s := r.admit()
+	got := r.prefill(t.Context(), q)
+	job := <-r.queue.arrived
+	slow := r.peer("slow")
+	old := slow.ticket(job, "a")
+	<-r.aborts // the lease has ended; the writer is told, though nothing waits for its answer
+	if c := r.worker.Pool.Counts(); c.Now[block.Quarantine] != 0 {
+		t.Errorf("%d blocks are in quarantine", c.Now[block.Quarantine])
+	}
+	if err := slow.write(old); !errors.Is(err, nixl.ErrNotGranted) {
+		t.Errorf("a late write: %v", err)
+	}
+	ticket := slow.ticket(job, "b") // it was not fenced
+	if err := slow.write(ticket); err != nil {
+		t.Fatal(err)
+	}
+	if o := slow.note(job, ticket); o != transferv1.NoteOutcome_NOTE_OUTCOME_COMMITTED {
+		t.Errorf("the note was answered %v", o)
+	}
+	if err := slow.write(ticket); !errors.Is(err, nixl.ErrNotGranted) {
+		t.Errorf("a write after the commit: %v", err)
+	}
+	r.finish(q, s, <-got)
 }
 
 func TestALateNoteOfAnExpiredTicketSettlesItAndCommitsNothing(t *testing.T) {

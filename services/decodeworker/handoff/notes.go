@@ -70,6 +70,7 @@ func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv
 		_, span := c.tracer.Start(trace.ContextWithSpanContext(ctx, t.span), "decodeworker.commit")
 		defer span.End()
 	}
+	c.revoke(peer, n.GetTicket()) // by its note the writer has said its last word
 	err := c.pool.Commit(id, block.Receipt{
 		Writer: writerID(peer), Ticket: n.GetTicket(), Blocks: worker.Refs(n.GetBlocks()), Tokens: int(n.GetEndPosition()),
 	})

@@ -17,8 +17,8 @@ const sweepEvery = 250 * time.Millisecond
 type proof uint8
 
 const (
-	byWord proof = iota
-	byFence
+	byWord  proof = iota
+	byFence       // the transport's: the ticket was revoked or the writer fenced
 )
 
 // sweepLoop ends expired leases and asks for the proof of every ticket in QUARANTINE.
@@ -96,8 +96,9 @@ func (c *Coordinator) expire(now time.Time) {
 	}
 }
 
-// askForProof asks the writer for its word, and fences it if it does not answer. Without
-// either, the blocks stay where they are and the next sweep asks again.
+// askForProof closes the memory to the ticket, which some transports can prove, and tells
+// the writer to be quiet. Where its word is needed and does not come, it is fenced. Without any
+// proof the blocks stay where they are and the next sweep asks again.
 func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 	c.mu.Lock()
 	w, known := c.writers[q.Writer]
@@ -105,12 +106,19 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 	if !known {
 		return
 	}
+	if c.revoke(w.peer, q.Ticket) {
+		c.passClaim(q.Transfer)
+		c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byFence)
+	}
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.Proof)
 	err := c.deps.Abort(bounded, w.address, &prefillworkerv1.AbortRequest{
 		TransferId: string(q.Transfer), AttemptId: string(q.Attempt), PrefillIncarnation: w.peer.Incarnation,
 		Reason: "the transfer was withdrawn or its lease ended",
 	})
 	cancel()
+	if !c.inQuarantine(q.Ticket) {
+		return
+	}
 	c.passClaim(q.Transfer)
 	if err == nil {
 		c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byWord)
@@ -131,6 +139,10 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 	c.writers[q.Writer] = w
 	c.mu.Unlock()
 	c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byFence) // its other tickets have their own askers
+}
+
+func (c *Coordinator) inQuarantine(ticket uint64) bool {
+	return slices.ContainsFunc(c.pool.Quarantined(), func(q block.Quarantined) bool { return q.Ticket == ticket })
 }
 
 // settle frees the blocks that a proof covers.

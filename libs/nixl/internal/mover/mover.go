@@ -5,12 +5,12 @@ package mover
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/list"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
 )
 
@@ -30,31 +30,42 @@ func New(c nixl.Config, l *ledger.Ledger) *Mover {
 	return &Mover{copiers: c.Copiers, ledger: l, queue: make(chan *transfer, c.Transfers), ending: make(chan struct{})}
 }
 
-// Post queues a checked request between two regions. The gates are entered while it
-// copies and end it when they are shut.
-func (m *Mover) Post(ctx context.Context, r nixl.Request, local, remote *region.Region, gates ...*gate.Gate) (nixl.Transfer, error) {
-	t := &transfer{
-		mover: m, peer: r.Peer, op: r.Op, copies: slices.Clone(r.Copies),
-		local: local.Bytes(), remote: remote.Bytes(),
-		gates: append(gates, &local.Gate, &remote.Gate),
-		done:  make(chan struct{}),
+// Spec is a checked transfer between two mapped regions.
+type Spec struct {
+	Peer          nixl.PeerID
+	Op            nixl.Op
+	Runs          list.Runs
+	Local, Remote *region.Region
+	// Gates are entered while bytes are copied and end the transfer when they are shut.
+	Gates []*gate.Gate
+}
+
+// New makes a transfer that can be posted.
+func (m *Mover) New(s Spec) nixl.Transfer {
+	return &transfer{
+		Spec: s, mover: m, local: s.Local.Bytes(), remote: s.Remote.Bytes(),
+		gates: append(s.Gates, &s.Local.Gate, &s.Remote.Gate),
 	}
+}
+
+// enqueue waits for a place while ctx lasts.
+func (m *Mover) enqueue(ctx context.Context, t *transfer) error {
 	if err := m.posting.Enter(); err != nil {
-		return nil, err
+		return err
 	}
 	defer m.posting.Leave()
 	select {
 	case m.queue <- t:
-		return t, nil
+		return nil
 	default:
 	}
 	select {
 	case m.queue <- t:
-		return t, nil
+		return nil
 	case <-m.ending:
-		return nil, nixl.ErrClosed
+		return nixl.ErrClosed
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a place among %d queued transfers: %w", cap(m.queue), ctx.Err())
+		return fmt.Errorf("wait for a place among %d queued transfers: %w", cap(m.queue), ctx.Err())
 	}
 }
 

@@ -12,18 +12,34 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/list"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 var info = nixl.RegionInfo{Layout: block.Layout{BlockTokens: 1, Layers: 1, KVHeads: 1, HeadDim: 32, ElemBytes: 1}, Blocks: 4}
 
-func memory() *region.Region {
-	return region.New(0, info, make([]byte, info.Bytes()), func([]byte) error { return nil })
+func mapped(t *testing.T) *region.Region {
+	t.Helper()
+	m, err := memory.Anonymous(info.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return region.New(0, info, m)
 }
 
-func request() nixl.Request {
+func whole() []nixl.Copy {
 	s := block.Span{Bytes: info.Bytes()}
-	return nixl.Request{Copies: []nixl.Copy{{Local: s, Remote: s}}}
+	return []nixl.Copy{{Local: s, Remote: s}}
+}
+
+func spec(t *testing.T) Spec {
+	return Spec{Runs: list.Of(whole()), Local: mapped(t), Remote: mapped(t)}
 }
 
 // idle is a mover whose Run does not run yet.
@@ -39,8 +55,8 @@ func idle(t *testing.T) (*Mover, *ledger.Ledger) {
 
 func post(t *testing.T, m *Mover, local, remote *region.Region, gates ...*gate.Gate) nixl.Transfer {
 	t.Helper()
-	transfer, err := m.Post(t.Context(), request(), local, remote, gates...)
-	if err != nil {
+	transfer := m.New(Spec{Runs: list.Of(whole()), Local: local, Remote: remote, Gates: gates})
+	if err := transfer.Post(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return transfer
@@ -49,7 +65,7 @@ func post(t *testing.T, m *Mover, local, remote *region.Region, gates ...*gate.G
 func TestEndOfAWaitDoesNotEndTheTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, l := idle(t)
-		local, remote := memory(), memory()
+		local, remote := mapped(t), mapped(t)
 		copy(local.Bytes(), "some bytes")
 		transfer := post(t, m, local, remote)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -90,7 +106,7 @@ func TestWhatEndsATransferEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, l := idle(t)
-				local, remote, g := memory(), memory(), new(gate.Gate)
+				local, remote, g := mapped(t), mapped(t), new(gate.Gate)
 				local.Bytes()[0] = 1
 				transfer := post(t, m, local, remote, g)
 				c.end(transfer, g, remote)
@@ -116,16 +132,15 @@ func TestWhatEndsATransferEarly(t *testing.T) {
 func TestEndSettlesWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := idle(t)
-		first, second := post(t, m, memory(), memory()), post(t, m, memory(), memory())
+		first, second := post(t, m, mapped(t), mapped(t)), post(t, m, mapped(t), mapped(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := m.Post(ctx, request(), memory(), memory()); !errors.Is(err, context.DeadlineExceeded) {
+		if err := m.New(spec(t)).Post(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("a full queue took a transfer: %v", err)
 		}
 		waiting := make(chan error)
 		go func() {
-			_, err := m.Post(t.Context(), request(), memory(), memory())
-			waiting <- err
+			waiting <- m.New(spec(t)).Post(t.Context())
 		}()
 		synctest.Wait()
 		m.End()
@@ -140,21 +155,36 @@ func TestEndSettlesWhatIsQueued(t *testing.T) {
 	})
 }
 
-func TestPostKeepsItsOwnCopies(t *testing.T) {
+func TestATransferKeepsItsOwnCopies(t *testing.T) {
+	copies := whole()
+	runs := list.Of(copies)
+	copies[0].Remote.Offset = 1 << 40
+	if got := runs.At(0); got != whole()[0] {
+		t.Fatalf("the caller's later change reached the transfer: %+v", got)
+	}
+}
+
+func TestAPostThatFindsNoPlaceCanBeTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := idle(t)
-		local, remote, r := memory(), memory(), request()
-		local.Bytes()[0] = 1
-		transfer, err := m.Post(t.Context(), r, local, remote)
-		if err != nil {
-			t.Fatal(err)
+		post(t, m, mapped(t), mapped(t))
+		post(t, m, mapped(t), mapped(t))
+		s := spec(t)
+		s.Local.Bytes()[0] = 1
+		transfer := m.New(s)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := transfer.Post(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a full queue took a transfer: %v", err)
 		}
-		r.Copies[0].Remote.Offset = 1 << 40
+		if err := transfer.Status(); !errors.Is(err, nixl.ErrAborted) {
+			t.Fatalf("got %v", err)
+		}
 		running, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { m.Run(running); close(ended) }()
-		if err := transfer.Wait(t.Context()); err != nil || remote.Bytes()[0] != 1 {
-			t.Fatal("the caller's later change reached the transfer", err)
+		if err := errors.Join(transfer.Post(t.Context()), transfer.Wait(t.Context())); err != nil || s.Remote.Bytes()[0] != 1 {
+			t.Fatal("the transfer did not complete", err)
 		}
 		stop()
 		<-ended

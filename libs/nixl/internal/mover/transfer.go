@@ -2,6 +2,8 @@ package mover
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
@@ -15,32 +17,90 @@ const (
 	copyBytes = 1 << 10
 )
 
-// transfer is run by one copier; done orders its results before any Wait.
+// transfer is run by one copier at a time.
 type transfer struct {
+	Spec
 	mover         *Mover
-	peer          nixl.PeerID
-	op            nixl.Op
-	copies        []nixl.Copy
 	local, remote []byte
 	gates         []*gate.Gate
 	cancelled     atomic.Bool
 
-	done chan struct{}
-	err  error // read after done
+	mu       sync.Mutex    // guards all below
+	done     chan struct{} // of the latest post; nil before the first
+	settled  bool
+	released bool
+	err      error
 }
 
 var _ nixl.Transfer = (*transfer)(nil)
 
+// Post is nixl.Transfer's.
+func (t *transfer) Post(ctx context.Context) error {
+	for _, g := range t.gates {
+		if err := g.Err(); err != nil {
+			return fmt.Errorf("%s %s: %w", t.Op, t.Peer, err)
+		}
+	}
+	if err := t.begin(); err != nil {
+		return fmt.Errorf("%s %s: %w", t.Op, t.Peer, err)
+	}
+	err := t.mover.enqueue(ctx, t)
+	if err != nil {
+		t.end(&nixl.AbortedError{Cause: err})
+	}
+	return err
+}
+
+func (t *transfer) begin() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.released:
+		return nixl.ErrReleased
+	case t.done != nil && !t.settled:
+		return nixl.ErrInProgress
+	}
+	t.cancelled.Store(false)
+	t.done, t.settled, t.err = make(chan struct{}), false, nil
+	return nil
+}
+
+func (t *transfer) end(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settled, t.err = true, err
+	close(t.done)
+}
+
+// Status is nixl.Transfer's.
+func (t *transfer) Status() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.done == nil:
+		return nixl.ErrNotPosted
+	case !t.settled:
+		return nixl.ErrInProgress
+	}
+	return t.err
+}
+
 // Wait is nixl.Transfer's. It prefers the result to an ended ctx.
 func (t *transfer) Wait(ctx context.Context) error {
+	t.mu.Lock()
+	done := t.done
+	t.mu.Unlock()
+	if done == nil {
+		return nixl.ErrNotPosted
+	}
 	select {
-	case <-t.done:
-		return t.err
+	case <-done:
+		return t.Status()
 	default:
 	}
 	select {
-	case <-t.done:
-		return t.err
+	case <-done:
+		return t.Status()
 	case <-ctx.Done():
 		return &nixl.UnsettledError{Cause: ctx.Err()}
 	}
@@ -48,6 +108,18 @@ func (t *transfer) Wait(ctx context.Context) error {
 
 // Cancel is nixl.Transfer's.
 func (t *transfer) Cancel() { t.cancelled.Store(true) }
+
+// Release is nixl.Transfer's.
+func (t *transfer) Release() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done != nil && !t.settled {
+		t.Cancel()
+		return fmt.Errorf("release a transfer with %s: %w", t.Peer, nixl.ErrInProgress)
+	}
+	t.released = true
+	return nil
+}
 
 // run copies within all gates and settles after it has left them.
 func (t *transfer) run() {
@@ -74,7 +146,8 @@ func (t *transfer) move() (moved uint64, err error) {
 		return 0, err
 	}
 	budget := stepBytes
-	for _, c := range t.copies {
+	for i := range t.Runs.Len() {
+		c := t.Runs.At(i)
 		local := t.local[c.Local.Offset : c.Local.Offset+c.Local.Bytes]
 		remote := t.remote[c.Remote.Offset : c.Remote.Offset+c.Remote.Bytes]
 		for len(local) > 0 {
@@ -85,7 +158,7 @@ func (t *transfer) move() (moved uint64, err error) {
 				budget = stepBytes
 			}
 			n := min(len(local), stepBytes)
-			if t.op == nixl.Write {
+			if t.Op == nixl.Write {
 				copy(remote[:n], local[:n])
 			} else {
 				copy(local[:n], remote[:n])
@@ -113,17 +186,17 @@ func (t *transfer) stopped() error {
 
 func (t *transfer) settle(moved uint64, err error) {
 	var d nixl.Counters
-	if t.op == nixl.Write {
+	if t.Op == nixl.Write {
 		d.BytesWritten = moved
 	} else {
 		d.BytesRead = moved
 	}
 	if err != nil {
 		d.TransfersAborted = 1
-		t.err = &nixl.AbortedError{Cause: err}
+		err = &nixl.AbortedError{Cause: err}
 	} else {
 		d.Transfers = 1
 	}
-	t.mover.ledger.Add(t.peer, d)
-	close(t.done)
+	t.mover.ledger.Add(t.Peer, d)
+	t.end(err)
 }

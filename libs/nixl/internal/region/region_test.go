@@ -8,26 +8,40 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 var info = nixl.RegionInfo{Layout: block.Layout{BlockTokens: 4, Layers: 1, KVHeads: 1, HeadDim: 8, ElemBytes: 2}, Blocks: 2}
 
-func TestCloseUnmapsOnceAndAfterTheLastCopy(t *testing.T) {
+func anonymous(t *testing.T, size int) *memory.Memory {
+	t.Helper()
+	m, err := memory.Anonymous(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func TestCloseWaitsForTheLastCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		unmapped := 0
-		r := New(0, info, make([]byte, 4096), func([]byte) error { unmapped++; return nil })
+		r := New(0, info, anonymous(t, info.Bytes()))
 		if err := r.Gate.Enter(); err != nil {
 			t.Fatal(err)
 		}
-		closed := make(chan error)
+		closed := make(chan error, 1)
 		go func() { closed <- r.Close() }()
 		synctest.Wait()
-		if unmapped != 0 {
-			t.Fatal("unmapped under a copy")
+		if len(closed) != 0 {
+			t.Fatal("closed under a copy")
 		}
 		r.Gate.Leave()
-		if err := errors.Join(<-closed, r.Close()); err != nil || unmapped != 1 {
-			t.Fatalf("%v, unmapped %d times", err, unmapped)
+		if err := errors.Join(<-closed, r.Close()); err != nil {
+			t.Fatal(err)
 		}
 		if err := r.Gate.Enter(); !errors.Is(err, nixl.ErrClosed) {
 			t.Fatalf("entered a closed region: %v", err)
@@ -35,34 +49,30 @@ func TestCloseUnmapsOnceAndAfterTheLastCopy(t *testing.T) {
 	})
 }
 
-func TestMemoryIsZeroedAndExactlyAsLongAsItsBlocks(t *testing.T) {
-	r, err := Anonymous(3, info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+func TestBytesAreExactlyAsLongAsTheBlocks(t *testing.T) {
+	r := New(3, info, anonymous(t, info.Bytes()+100))
 	b := r.Bytes()
 	if len(b) != 2*info.Layout.BlockBytes() || cap(b) != len(b) || r.ID() != 3 || r.Blocks() != 2 || r.Layout() != info.Layout {
 		t.Fatalf("%d bytes, capacity %d, id %d, %d blocks", len(b), cap(b), r.ID(), r.Blocks())
 	}
-	for i := range b {
-		if b[i] != 0 {
-			t.Fatalf("byte %d is %d", i, b[i])
-		}
-		b[i] = 1
+	vram, err := memory.Device(0x1000, info.Bytes(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := New(0, info, vram).Bytes(); b != nil {
+		t.Fatalf("%d bytes of a device's memory", len(b))
 	}
 }
 
 func TestTableHasABound(t *testing.T) {
 	var table Table
+	m := anonymous(t, info.Bytes())
 	for range nixl.MaxRegions {
-		r, err := table.Add(info.Layout, info.Blocks, Anonymous)
-		if err != nil {
+		if _, err := table.Add(m, info.Layout, info.Blocks); err != nil {
 			t.Fatal(err)
 		}
-		defer r.Close()
 	}
-	if _, err := table.Add(info.Layout, info.Blocks, Anonymous); err == nil || !strings.Contains(err.Error(), "16 regions") {
+	if _, err := table.Add(m, info.Layout, info.Blocks); err == nil || !strings.Contains(err.Error(), "16 regions") {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 var errSealed = errors.New("the agent's metadata has been given out, and peers would not see the region")
@@ -19,11 +20,15 @@ type Table struct {
 	regions []*Region
 }
 
-// Add maps a region by make and gives it the next id.
-func (t *Table) Add(layout block.Layout, blocks int, make func(nixl.RegionID, nixl.RegionInfo) (*Region, error)) (*Region, error) {
+// Add gives the region the next id.
+func (t *Table) Add(m *memory.Memory, layout block.Layout, blocks int) (*Region, error) {
 	info := nixl.RegionInfo{Layout: layout, Blocks: blocks}
 	if err := info.Validate(); err != nil {
 		return nil, fmt.Errorf("register: %w", err)
+	}
+	if m.Size() < info.Bytes() {
+		return nil, fmt.Errorf("register %d blocks of %d bytes: the memory has %d bytes, want at least %d",
+			blocks, layout.BlockBytes(), m.Size(), info.Bytes())
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,10 +38,7 @@ func (t *Table) Add(layout block.Layout, blocks int, make func(nixl.RegionID, ni
 	if len(t.regions) == nixl.MaxRegions {
 		return nil, fmt.Errorf("register %d blocks: the agent has %d regions already", blocks, nixl.MaxRegions)
 	}
-	r, err := make(nixl.RegionID(len(t.regions)), info)
-	if err != nil {
-		return nil, fmt.Errorf("register %d blocks of %d bytes: %w", blocks, layout.BlockBytes(), err)
-	}
+	r := New(nixl.RegionID(len(t.regions)), info, m)
 	t.regions = append(t.regions, r)
 	return r, nil
 }
@@ -58,23 +60,8 @@ func Infos(regions []*Region) []nixl.RegionInfo {
 	return infos
 }
 
-// Pair finds the two regions of a request and checks it against them.
-func Pair(local, remote []*Region, r nixl.Request) (*Region, *Region, error) {
-	l, err := find("local", local, r.Local)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := find("remote", remote, r.Remote)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := nixl.SameLayout(l.info.Layout, m.info.Layout); err != nil {
-		return nil, nil, err
-	}
-	return l, m, nixl.CheckCopies(r.Op, r.Copies, l.info.Bytes(), m.info.Bytes())
-}
-
-func find(side string, regions []*Region, id nixl.RegionID) (*Region, error) {
+// Find returns the region of that id.
+func Find(side string, regions []*Region, id nixl.RegionID) (*Region, error) {
 	if id < 0 || int(id) >= len(regions) {
 		return nil, fmt.Errorf("no %s region %d among %d: %w", side, id, len(regions), nixl.ErrDescriptor)
 	}

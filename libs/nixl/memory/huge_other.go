@@ -1,5 +1,5 @@
 //go:build unix && !linux
 
-package region
+package memory
 
 func adviseHuge([]byte) {}

@@ -1,0 +1,160 @@
+// Package grants keeps which peer may touch which blocks, for the transports whose
+// receiving side can refuse. It starts no goroutine.
+package grants
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
+)
+
+// Table is ready as its zero value. Its methods may be called concurrently.
+type Table struct {
+	mu     sync.Mutex
+	grants map[nixl.PeerID]map[key]*Entry
+}
+
+type key struct {
+	number uint64
+	op     nixl.Op
+}
+
+// Entry is a grant that is in force until its gate is shut.
+type Entry struct {
+	// Gate is entered by whoever moves bytes by the grant.
+	Gate gate.Gate
+
+	number      uint64
+	region      nixl.RegionID
+	blockBytes  int
+	generations map[block.ID]block.Generation
+}
+
+// Allow puts a grant on blocks of a region in force.
+func (t *Table) Allow(peer nixl.PeerID, g nixl.Grant, regions []nixl.RegionInfo) error {
+	if g.Op != nixl.Write && g.Op != nixl.Read {
+		return fmt.Errorf("grant %d: operation %d is neither write nor read: %w", g.Number, g.Op, nixl.ErrDescriptor)
+	}
+	if g.Region < 0 || int(g.Region) >= len(regions) {
+		return fmt.Errorf("grant %d: no region %d among %d: %w", g.Number, g.Region, len(regions), nixl.ErrDescriptor)
+	}
+	info := regions[g.Region]
+	e := &Entry{
+		number: g.Number, region: g.Region, blockBytes: info.Layout.BlockBytes(),
+		generations: make(map[block.ID]block.Generation, len(g.Blocks)),
+	}
+	for _, r := range g.Blocks {
+		if r.ID < 0 || int(r.ID) >= info.Blocks {
+			return fmt.Errorf("grant %d: no block %d among %d: %w", g.Number, r.ID, info.Blocks, nixl.ErrDescriptor)
+		}
+		e.generations[r.ID] = r.Generation
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.grants == nil {
+		t.grants = make(map[nixl.PeerID]map[key]*Entry)
+	}
+	of := t.grants[peer]
+	if of == nil {
+		of = make(map[key]*Entry)
+		t.grants[peer] = of
+	}
+	k := key{g.Number, g.Op}
+	if of[k] != nil {
+		return fmt.Errorf("grant %d to %s for %ss is in force already", g.Number, peer, g.Op)
+	}
+	of[k] = e
+	return nil
+}
+
+// Find returns the grant in force that a request of peer names. Whatever the request's
+// names of blocks and generations, they must be those that were granted.
+func (t *Table) Find(peer nixl.PeerID, op nixl.Op, region nixl.RegionID, g *nixl.Grant) (*Entry, error) {
+	if g == nil {
+		return nil, fmt.Errorf("the request names no grant: %w", nixl.ErrNotGranted)
+	}
+	e := t.lookUp(peer, key{g.Number, op})
+	switch {
+	case e == nil:
+		return nil, fmt.Errorf("no grant %d for %ss by %s is in force: %w", g.Number, op, peer, nixl.ErrNotGranted)
+	case e.region != region:
+		return nil, fmt.Errorf("grant %d is for region %d, not %d: %w", g.Number, e.region, region, nixl.ErrNotGranted)
+	}
+	for _, r := range g.Blocks {
+		if have, granted := e.generations[r.ID]; !granted || have != r.Generation {
+			return nil, fmt.Errorf("grant %d: block %d of generation %d is not among its blocks: %w",
+				g.Number, r.ID, r.Generation, nixl.ErrNotGranted)
+		}
+	}
+	return e, nil
+}
+
+func (t *Table) lookUp(peer nixl.PeerID, k key) *Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.grants[peer][k]
+}
+
+// Covers reports, as ErrNotGranted, a run that touches a block that was not granted.
+// The run must lie within the region.
+func (e *Entry) Covers(run block.Span) error {
+	if run.Bytes == 0 {
+		return nil
+	}
+	first, last := run.Offset/e.blockBytes, (run.Offset+run.Bytes-1)/e.blockBytes
+	for b := first; b <= last; b++ {
+		if _, granted := e.generations[block.ID(b)]; !granted {
+			return fmt.Errorf("grant %d: offset %d, %d bytes, touches block %d: %w", e.number, run.Offset, run.Bytes, b, nixl.ErrNotGranted)
+		}
+	}
+	return nil
+}
+
+// Revoke ends the grants of a number and waits, while ctx lasts, until nobody moves
+// bytes by them.
+func (t *Table) Revoke(ctx context.Context, peer nixl.PeerID, number uint64) error {
+	var idle []<-chan struct{}
+	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
+		if e := t.lookUp(peer, key{number, op}); e != nil {
+			idle = append(idle, e.Gate.Shut(fmt.Errorf("grant %d was revoked: %w", number, nixl.ErrNotGranted)))
+		}
+	}
+	for _, i := range idle {
+		if err := wait(ctx, i); err != nil {
+			return fmt.Errorf("revoke grant %d of %s: %w: bytes are on their way (%w)", number, peer, nixl.ErrStillAlive, err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.grants[peer], key{number, nixl.Write})
+	delete(t.grants[peer], key{number, nixl.Read})
+	if len(t.grants[peer]) == 0 {
+		delete(t.grants, peer)
+	}
+	return nil
+}
+
+func wait(ctx context.Context, idle <-chan struct{}) error {
+	select {
+	case <-idle:
+		return nil
+	default:
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Forget drops all grants of a peer that was fenced.
+func (t *Table) Forget(peer nixl.PeerID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.grants, peer)
+}
