@@ -62,4 +62,9 @@ type Segment struct {
 	Blocks []block.ID
 	// Logits, unless nil, has VocabTokens elements and receives the logits after the last token.
 	Logits []float32
+	// Placed, unless nil, is called from within Step once the keys and values of a layer lie
+	// in the blocks for the positions [from, to), and will not change any more: for every layer
+	// and position once, positions in order. It must return at once. When Step then returns an
+	// error, what it told is void like all other results.
+	Placed func(layer, from, to int)
 }

@@ -63,6 +63,8 @@ type Options struct {
 	// would follow. It books no blocks for output and keeps the table at the end: the owner
 	// calls Release once nobody reads the blocks any more.
 	PromptOnly bool
+	// Placed, unless nil, is engine.Segment's, for every segment of the sequence.
+	Placed func(layer, from, to int)
 }
 
 // Spec is what the sequence was asked to be.

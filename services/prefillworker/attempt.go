@@ -39,14 +39,16 @@ type attempt struct {
 	writing chan struct{} // not nil while it writes; closed after its last byte
 }
 
-// startWriting asks for leave to write; false once the attempt is over.
+// startWriting asks for leave to write, as often as it likes; false once the attempt is over.
 func (a *attempt) startWriting() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
 		return false
 	}
-	a.writing = make(chan struct{})
+	if a.writing == nil {
+		a.writing = make(chan struct{})
+	}
 	return true
 }
 
@@ -54,8 +56,10 @@ func (a *attempt) startWriting() bool {
 func (a *attempt) stopWriting() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	close(a.writing)
-	a.writing = nil
+	if a.writing != nil {
+		close(a.writing)
+		a.writing = nil
+	}
 }
 
 // end ends the attempt for good. The channel closes once it is quiet; nil: it is already.
@@ -81,12 +85,15 @@ func (p *PrefillWorker) begin(ctx context.Context, transfer string) *attempt {
 	return a
 }
 
-// finish ends an attempt that does not write any more, and forgets it.
-func (p *PrefillWorker) finish(a *attempt) {
-	a.end(nil)
+// finish ends an attempt and, if it is quiet, forgets it.
+func (p *PrefillWorker) finish(a *attempt) (quiet bool) {
+	if a.end(nil) != nil {
+		return false
+	}
 	p.mu.Lock()
 	delete(p.attempts, a.key)
 	p.mu.Unlock()
+	return true
 }
 
 // Abort implements prefillworkerv1.PrefillWorkerServer. An attempt that is not known has

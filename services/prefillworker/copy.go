@@ -2,10 +2,7 @@ package prefillworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
@@ -53,21 +50,6 @@ func (t *task) readPrefix(ctx context.Context) error {
 	return nil
 }
 
-// write puts the rows that the decode worker lacks into the claimed blocks.
-func (t *task) write() error {
-	ctx, span := t.p.tracer.Start(t.a.ctx, "prefillworker.write")
-	defer span.End()
-	layout := t.p.deps.Worker.Layout()
-	rows := int(t.ticket.GetEndPosition() - t.ticket.GetFirstPosition())
-	span.SetAttributes(attribute.Int("bytes", rows*layout.RowBytes()), attribute.String("peer", t.peer.String()))
-	first := int(t.ticket.GetFirstPosition()) / layout.BlockTokens
-	if !t.a.startWriting() {
-		return context.Cause(t.a.ctx) // an abort that overtook the grant
-	}
-	defer t.a.stopWriting()
-	return t.move(ctx, nixl.Write, t.ticket.GetBlocks().GetBlocks(), first, int(t.ticket.GetEndPosition()))
-}
-
 // move copies rows between this sequence's blocks, from block index first up to position
 // end, and the decode worker's blocks. It returns once nothing of it moves any more.
 func (t *task) move(ctx context.Context, op nixl.Op, remote []int32, first, end int) error {
@@ -84,12 +66,21 @@ func (t *task) move(ctx context.Context, op nixl.Op, remote []int32, first, end 
 	if err != nil {
 		return fmt.Errorf("post %d copies: %w", len(copies), err)
 	}
-	err = transfer.Wait(ctx)
-	if errors.Is(err, nixl.ErrUnsettled) {
-		transfer.Cancel()
-		err = errors.Join(err, transfer.Wait(context.WithoutCancel(ctx))) // a copy call in progress is short
+	return settle(ctx, transfer)
+}
+
+// firstBlock is the index, among the prompt's blocks, of the first that is written.
+func (t *task) firstBlock() int {
+	return int(t.ticket.GetFirstPosition()) / t.p.deps.Worker.Layout().BlockTokens
+}
+
+// localBlocks are this sequence's blocks, of which there must be n.
+func (t *task) localBlocks(n int) ([]block.ID, error) {
+	blocks := t.q.Table().Blocks()
+	if len(blocks) < n {
+		return nil, fmt.Errorf("%d blocks of the prompt are to be written, this sequence has %d", n, len(blocks))
 	}
-	return errors.Join(err, transfer.Release())
+	return blocks, nil
 }
 
 // grant is the ticket as the decode worker's agent knows it.

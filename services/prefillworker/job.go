@@ -102,8 +102,7 @@ func (p *PrefillWorker) attempt(ctx context.Context, r *transferv1.RemotePrefill
 	if err == nil {
 		err = p.serve(a, decode, target, r, ticket)
 	}
-	p.finish(a)
-	if err != nil && !errors.Is(err, errDone) && !errors.Is(err, errNotNow) {
+	if quiet := p.finish(a); quiet && err != nil && !errors.Is(err, errDone) && !errors.Is(err, errNotNow) {
 		p.abandon(a, decode, err)
 	}
 	return err
@@ -174,6 +173,8 @@ func (p *PrefillWorker) ended(a *attempt, err error) error {
 		return &later{0, cause}
 	case errors.Is(cause, nixl.ErrGone):
 		return &later{retryAfter, cause}
+	case errors.Is(cause, nixl.ErrNotGranted): // the decode worker took the ticket back
+		return &later{0, cause}
 	case cause != nil:
 		return cause
 	}

@@ -75,11 +75,12 @@ type PrefillWorker struct {
 	log    *slog.Logger
 	tracer trace.Tracer
 
-	mu       sync.Mutex // guards all below
-	attempts map[attemptKey]*attempt
-	tickets  map[ticketKey]*attempt // those that wait for an answer to their note
-	count    uint64
-	report   *prefillworkerv1.JobReport
+	mu        sync.Mutex // guards all below
+	attempts  map[attemptKey]*attempt
+	tickets   map[ticketKey]*attempt // those that wait for an answer to their note
+	lingering []lingering
+	count     uint64
+	report    *prefillworkerv1.JobReport
 }
 
 // New builds the service and registers it with the server.
@@ -112,6 +113,7 @@ func (p *PrefillWorker) Run(ctx context.Context) error {
 	back, engine := run.NewGroup(inner)
 	back.Go("engine", p.deps.Worker.Run)
 	back.Go("answers", p.receive)
+	back.Go("attempts in doubt", p.lingerLoop)
 	back.Go("server", func(ctx context.Context) error { return p.deps.Server.Serve(ctx, p.deps.Listener, time.Second) })
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
@@ -34,8 +35,12 @@ type task struct {
 	spec   sequence.Spec
 
 	q    *scheduler.Sequence
+	out  *outlet
 	own  int // prompt tokens found in this worker's cache
 	read int // prompt tokens read from the decode worker
+
+	begun                         time.Time
+	admitting, computing, writing time.Duration // how long each took
 }
 
 // serve does what a ticket is for. When it returns, nothing of the attempt writes any more.
@@ -65,19 +70,57 @@ func (p *PrefillWorker) serve(a *attempt, decode decodeworkerv1.DecodeWorkerClie
 	return nil
 }
 
-// run computes, writes and tells.
+// run computes, writes while it computes, and tells.
 func (t *task) run() error {
 	first := &result{done: make(chan struct{})}
+	t.begun, t.out = time.Now(), t.newOutlet()
 	if err := t.admit(first); err != nil {
 		return err
 	}
-	if err := t.compute(first); err != nil {
-		return err
+	written := t.startWriting()
+	at := t.lap(&t.admitting, t.begun)
+	err := t.compute(first)
+	at = t.lap(&t.computing, at)
+	if err != nil {
+		t.a.cancel(err) // what is under way is of no use
+	} else {
+		t.out.allPlaced(t.spec.Len(), true)
 	}
-	if err := t.write(); err != nil {
+	if wrote := <-written; err == nil {
+		err = wrote
+	}
+	t.lap(&t.writing, at)
+	if err != nil {
 		return err
 	}
 	return t.notify(first)
+}
+
+// lap measures what ended now.
+func (t *task) lap(d *time.Duration, since time.Time) time.Time {
+	now := time.Now()
+	*d = now.Sub(since)
+	return now
+}
+
+// startWriting begins to write what is in place already, and goes on as more comes. The
+// attempt may not be given up for quiet before the channel answers.
+func (t *task) startWriting() <-chan error {
+	written := make(chan error, 1)
+	t.out.allPlaced(t.q.Table().Len(), false)
+	go func() {
+		err := t.out.run(t.a.ctx)
+		if err != nil {
+			t.a.cancel(err) // nothing is computed for nobody
+		}
+		if len(t.out.unsettled) > 0 {
+			t.p.linger(t.a, t.out.unsettled)
+		} else {
+			t.a.stopWriting()
+		}
+		written <- err
+	}()
+	return written
 }
 
 // renewAtLeast and renewAtMost bound the pause between renewals, since the clocks of two
@@ -135,7 +178,7 @@ func (t *task) admit(first *result) error {
 	ctx, span := t.p.tracer.Start(t.a.ctx, "prefillworker.admit")
 	defer span.End()
 	options := t.p.deps.Worker.Options(t.spec.Salt)
-	options.PromptOnly = true
+	options.PromptOnly, options.Placed = true, t.out.placed
 	q, err := t.p.deps.Worker.Scheduler.Submit(t.spec, first, options)
 	if err != nil {
 		return fmt.Errorf("submit: %w", err)
@@ -212,6 +255,8 @@ func (t *task) note(first *result) *transferv1.CompletionNote {
 		}},
 		PrefillWorker: t.p.deps.Worker.ID().Name,
 		OwnHitTokens:  uint32(t.own), ReadTokens: uint32(t.read), ComputedTokens: uint32(t.spec.Len() - t.own - t.read),
+		AdmitTime: durationpb.New(t.admitting), ComputeTime: durationpb.New(t.computing), WriteTime: durationpb.New(t.writing),
+		WrittenBytes: t.out.bytes, TransferTime: durationpb.New(t.out.busy),
 	}
 }
 

@@ -66,6 +66,7 @@ func (e *Executor) forward(ctx context.Context, s slab) error {
 		e.normalize(s.rows, y.attentionNorm)
 		e.linear(b.normed, product{matrix: y.query, out: b.query}, product{matrix: y.key, out: b.key}, product{matrix: y.value, out: b.value})
 		e.place(s, i)
+		s.placed(i)
 		e.attend(s, i)
 		e.linear(b.normed, product{matrix: y.mixed, out: b.stream, add: true})
 		e.normalize(s.rows, y.feedNorm)

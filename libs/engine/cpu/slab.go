@@ -28,6 +28,15 @@ type slab struct {
 	rows  int
 }
 
+// placed tells whoever asked that a layer's keys and values are in their blocks.
+func (s *slab) placed(layer int) {
+	for i := range s.spans {
+		if sp := &s.spans[i]; sp.segment.Placed != nil {
+			sp.segment.Placed(layer, sp.position, sp.position+sp.rows)
+		}
+	}
+}
+
 // slabs cuts a batch into slabs of full size, in order: what a later one reads
 // of a sequence, an earlier one has written.
 func slabs(b *engine.Batch, size int) iter.Seq[slab] {

@@ -58,6 +58,9 @@ func (t *Toy) Step(ctx context.Context, b *engine.Batch) error {
 			binary.LittleEndian.PutUint32(key, token)
 			binary.LittleEndian.PutUint32(value, uint32(s.Start+j))
 		}
+		if s.Placed != nil {
+			s.Placed(0, s.Start, s.Start+len(s.Tokens))
+		}
 		if s.Logits == nil {
 			continue
 		}

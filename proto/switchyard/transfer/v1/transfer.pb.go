@@ -12,6 +12,7 @@ import (
 	v1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -442,8 +443,16 @@ type CompletionNote struct {
 	ComputedTokens uint32 `protobuf:"varint,9,opt,name=computed_tokens,json=computedTokens,proto3" json:"computed_tokens,omitempty"`
 	OwnHitTokens   uint32 `protobuf:"varint,10,opt,name=own_hit_tokens,json=ownHitTokens,proto3" json:"own_hit_tokens,omitempty"`
 	ReadTokens     uint32 `protobuf:"varint,11,opt,name=read_tokens,json=readTokens,proto3" json:"read_tokens,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How long the work took: from the claim until the engine began, computing, and from the
+	// end of computing until the last byte had landed. What was written while computing is in the second.
+	AdmitTime   *durationpb.Duration `protobuf:"bytes,12,opt,name=admit_time,json=admitTime,proto3" json:"admit_time,omitempty"`
+	ComputeTime *durationpb.Duration `protobuf:"bytes,13,opt,name=compute_time,json=computeTime,proto3" json:"compute_time,omitempty"`
+	WriteTime   *durationpb.Duration `protobuf:"bytes,14,opt,name=write_time,json=writeTime,proto3" json:"write_time,omitempty"`
+	// Bytes written, and how long their transfers took, one after another, in all: the link's speed.
+	WrittenBytes  uint64               `protobuf:"varint,15,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
+	TransferTime  *durationpb.Duration `protobuf:"bytes,16,opt,name=transfer_time,json=transferTime,proto3" json:"transfer_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompletionNote) Reset() {
@@ -553,6 +562,41 @@ func (x *CompletionNote) GetReadTokens() uint32 {
 	return 0
 }
 
+func (x *CompletionNote) GetAdmitTime() *durationpb.Duration {
+	if x != nil {
+		return x.AdmitTime
+	}
+	return nil
+}
+
+func (x *CompletionNote) GetComputeTime() *durationpb.Duration {
+	if x != nil {
+		return x.ComputeTime
+	}
+	return nil
+}
+
+func (x *CompletionNote) GetWriteTime() *durationpb.Duration {
+	if x != nil {
+		return x.WriteTime
+	}
+	return nil
+}
+
+func (x *CompletionNote) GetWrittenBytes() uint64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *CompletionNote) GetTransferTime() *durationpb.Duration {
+	if x != nil {
+		return x.TransferTime
+	}
+	return nil
+}
+
 // NoteAnswer answers a completion note, by the way it came. The queue's acknowledgement waits for it.
 type NoteAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -620,7 +664,7 @@ var File_switchyard_transfer_v1_transfer_proto protoreflect.FileDescriptor
 
 const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\n" +
-	"%switchyard/transfer/v1/transfer.proto\x12\x16switchyard.transfer.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)switchyard/generation/v1/generation.proto\"\x93\x03\n" +
+	"%switchyard/transfer/v1/transfer.proto\x12\x16switchyard.transfer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)switchyard/generation/v1/generation.proto\"\x93\x03\n" +
 	"\x14RemotePrefillRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12#\n" +
@@ -647,7 +691,7 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"FirstToken\x12\x16\n" +
 	"\x06choice\x18\x01 \x01(\rR\x06choice\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\rR\x05token\x12K\n" +
-	"\rfinish_reason\x18\x03 \x01(\x0e2&.switchyard.generation.v1.FinishReasonR\ffinishReason\"\xcb\x03\n" +
+	"\rfinish_reason\x18\x03 \x01(\x0e2&.switchyard.generation.v1.FinishReasonR\ffinishReason\"\xe2\x05\n" +
 	"\x0eCompletionNote\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12\x16\n" +
@@ -663,7 +707,14 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x0eown_hit_tokens\x18\n" +
 	" \x01(\rR\fownHitTokens\x12\x1f\n" +
 	"\vread_tokens\x18\v \x01(\rR\n" +
-	"readTokens\"\x84\x01\n" +
+	"readTokens\x128\n" +
+	"\n" +
+	"admit_time\x18\f \x01(\v2\x19.google.protobuf.DurationR\tadmitTime\x12<\n" +
+	"\fcompute_time\x18\r \x01(\v2\x19.google.protobuf.DurationR\vcomputeTime\x128\n" +
+	"\n" +
+	"write_time\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\twriteTime\x12#\n" +
+	"\rwritten_bytes\x18\x0f \x01(\x04R\fwrittenBytes\x12>\n" +
+	"\rtransfer_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\ftransferTime\"\x84\x01\n" +
 	"\n" +
 	"NoteAnswer\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
@@ -701,6 +752,7 @@ var file_switchyard_transfer_v1_transfer_proto_goTypes = []any{
 	(*v1.Sequence)(nil),           // 7: switchyard.generation.v1.Sequence
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(v1.FinishReason)(0),          // 9: switchyard.generation.v1.FinishReason
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_switchyard_transfer_v1_transfer_proto_depIdxs = []int32{
 	7,  // 0: switchyard.transfer.v1.RemotePrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
@@ -712,12 +764,16 @@ var file_switchyard_transfer_v1_transfer_proto_depIdxs = []int32{
 	9,  // 6: switchyard.transfer.v1.FirstToken.finish_reason:type_name -> switchyard.generation.v1.FinishReason
 	2,  // 7: switchyard.transfer.v1.CompletionNote.blocks:type_name -> switchyard.transfer.v1.BlockRefs
 	4,  // 8: switchyard.transfer.v1.CompletionNote.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
-	0,  // 9: switchyard.transfer.v1.NoteAnswer.outcome:type_name -> switchyard.transfer.v1.NoteOutcome
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 9: switchyard.transfer.v1.CompletionNote.admit_time:type_name -> google.protobuf.Duration
+	10, // 10: switchyard.transfer.v1.CompletionNote.compute_time:type_name -> google.protobuf.Duration
+	10, // 11: switchyard.transfer.v1.CompletionNote.write_time:type_name -> google.protobuf.Duration
+	10, // 12: switchyard.transfer.v1.CompletionNote.transfer_time:type_name -> google.protobuf.Duration
+	0,  // 13: switchyard.transfer.v1.NoteAnswer.outcome:type_name -> switchyard.transfer.v1.NoteOutcome
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_transfer_v1_transfer_proto_init() }
