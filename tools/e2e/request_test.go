@@ -96,20 +96,26 @@ func same(a, b answer) error {
 	return nil
 }
 
+// renewEvery is after how many requests one of the shared prefixes is replaced.
+const renewEvery = 8
+
 // source draws requests that share prefixes.
 type source struct {
 	rnd    *rand.Rand
 	vocab  int
 	shared [][]sequence.Token
+	drawn  int
 }
 
 func newSource(seed uint64, vocab int) *source {
 	s := &source{rnd: rand.New(rand.NewPCG(seed, seed)), vocab: vocab}
 	for range 6 {
-		s.shared = append(s.shared, s.tokens(64+s.rnd.IntN(128)))
+		s.shared = append(s.shared, s.prefix())
 	}
 	return s
 }
+
+func (s *source) prefix() []sequence.Token { return s.tokens(64 + s.rnd.IntN(128)) }
 
 func (s *source) tokens(n int) []sequence.Token {
 	t := make([]sequence.Token, n)
@@ -124,6 +130,10 @@ func (s *source) next() request {
 	r := request{maxTokens: uint32(1 + s.rnd.IntN(24)), seed: s.rnd.Uint64()}
 	if s.rnd.IntN(2) == 0 {
 		r.temperature = 0.8
+	}
+	// A prefix that every worker has cached by now shows nothing any more.
+	if s.drawn++; s.drawn%renewEvery == 0 {
+		s.shared[s.drawn/renewEvery%len(s.shared)] = s.prefix()
 	}
 	if s.rnd.IntN(3) > 0 {
 		prefix := s.shared[s.rnd.IntN(len(s.shared))]
