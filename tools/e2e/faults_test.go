@@ -224,8 +224,9 @@ func (c *cluster) lateNote(src *source) {
 	b := c.prepare(1, func(int) request { return long(src, delayedTokens) })
 	before := c.idle()
 	wait := c.askAll(b)
-	i := c.holder(func(i int) bool {
-		return c.describePrefill(i).GetTransport().GetWrittenBytes() > before.prefills[i].GetTransport().GetWrittenBytes()
+	whole := delayedTokens * uint64(before.prefills[0].GetInstance().GetModel().GetKvRowBytes())
+	i := c.holder(func(i int) bool { // it has written all, and holds back its note
+		return c.describePrefill(i).GetTransport().GetWrittenBytes() == before.prefills[i].GetTransport().GetWrittenBytes()+whole
 	})
 	name := fmt.Sprintf("prefill-%d", i)
 	c.signal(name, syscall.SIGSTOP)
