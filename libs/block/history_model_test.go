@@ -35,6 +35,7 @@ func (h *history) verify(step int) {
 			delete(h.quarantined, ref)
 		}
 	}
+	h.checkWriters(step)
 	for _, s := range h.seqs {
 		h.checkRows(step, s)
 	}
@@ -42,6 +43,24 @@ func (h *history) verify(step int) {
 		h.tables = h.tables[:0]
 		for _, s := range h.seqs {
 			h.tables = append(h.tables, s.table)
+		}
+	}
+}
+
+// checkWriters verifies that whatever a writer that was not proven quiet writes late lands
+// where nobody reads: its blocks are still this use of them, CLAIMED or in QUARANTINE.
+func (h *history) checkWriters(step int) {
+	for _, k := range h.known {
+		if h.quiet[k.Number] {
+			continue
+		}
+		h.unquiet++
+		for _, ref := range k.Blocks {
+			state := h.pool.StateOf(ref.ID)
+			if h.pool.Generation(ref.ID) != ref.Generation || state != block.Claimed && state != block.Quarantine {
+				h.t.Fatalf("step %d: ticket %d may still write block %v, which is %v of generation %d",
+					step, k.Number, ref, state, h.pool.Generation(ref.ID))
+			}
 		}
 	}
 }
@@ -80,6 +99,9 @@ func (h *history) end() {
 // wantCoverage fails when the history was too tame to prove anything.
 func (h *history) wantCoverage(bits int) {
 	s := h.pool.Stats()
+	if h.unquiet < 10_000 {
+		h.t.Errorf("writers that could still write were looked at %d times", h.unquiet)
+	}
 	for state, seen := range h.seen {
 		if !seen || h.pool.Counts().Peak[state] == 0 {
 			h.t.Errorf("no block was ever %v", block.State(state))

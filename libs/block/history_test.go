@@ -36,7 +36,8 @@ type history struct {
 	now    time.Time
 	seqs   []*seq
 	tables []*block.Table
-	known  []known // tickets ever seen, live or not
+	known  []known         // tickets ever seen, live or not
+	quiet  map[uint64]bool // tickets whose writers have said or were proven to write no more
 	serial int
 
 	content     map[block.Ref]string // what each sealed block means: namespace and all tokens so far
@@ -44,6 +45,7 @@ type history struct {
 	proof       map[block.Ref]bool // may leave QUARANTINE in this step
 	seen        [block.States]bool
 	commits     uint64
+	unquiet     uint64 // tickets looked at whose writer could still write
 	evicted     bool
 }
 
@@ -73,7 +75,7 @@ func TestRandomHistoryKeepsEveryInvariant(t *testing.T) {
 			}
 			h := &history{
 				t: t, rnd: rand.New(rand.NewPCG(1, uint64(bits))), pool: pool, now: time.Unix(1e9, 0),
-				content: map[block.Ref]string{}, quarantined: map[block.Ref]bool{}, proof: map[block.Ref]bool{},
+				content: map[block.Ref]string{}, quarantined: map[block.Ref]bool{}, quiet: map[uint64]bool{}, proof: map[block.Ref]bool{},
 			}
 			for i := range steps {
 				h.step()
@@ -248,6 +250,7 @@ func (h *history) commit() {
 		return
 	}
 	h.allow(k.Blocks) // if it is quarantined, this note is the proof
+	h.quiet[k.Number] = true
 	if err := h.pool.Commit(k.Transfer, h.receipt(k)); err == nil {
 		if k.seq.committed || k.seq.id != k.Transfer {
 			h.t.Fatal("a transfer was committed twice, or after its withdrawal")
@@ -311,6 +314,7 @@ func (h *history) abort() {
 	}
 	if q, ok := h.pool.Abort(k.Transfer, k.Attempt); ok && h.rnd.IntN(2) == 0 {
 		h.allow(q.Blocks)
+		h.quiet[q.Ticket] = true
 		if n := h.pool.Settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}); n != len(q.Blocks) {
 			h.t.Fatalf("settled %d blocks, want %d", n, len(q.Blocks))
 		}
@@ -342,6 +346,7 @@ func (h *history) settle() {
 		h.t.Fatal("a proof for another writer settled a ticket")
 	}
 	h.allow(q.Blocks)
+	h.quiet[q.Ticket] = true
 	h.pool.Settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket})
 }
 
@@ -354,6 +359,7 @@ func (h *history) fence() {
 	for _, q := range h.pool.Quarantined() {
 		if q.Writer == w {
 			h.allow(q.Blocks)
+			h.quiet[q.Ticket] = true
 		}
 	}
 	h.pool.Settle(block.Proof{Writer: w})
