@@ -12,21 +12,32 @@ type ID int32
 // token ids. It only routes; a pool compares tokens before it shares a block.
 type Hash uint64
 
-// Layout says where the keys and values of a token lie within a block.
+// maxTPSize bounds the ranks of a model, so that no product of ranks and heads
+// that comes from a peer can overflow.
+const maxTPSize = 1 << 16
+
+// Layout says where the keys and values of a token lie within a block of one
+// tensor-parallel rank.
 //
-// A block is contiguous. It holds its layers in order; a layer is its keys, then
-// its values; both are head-major. Values of a head are [BlockTokens][HeadDim].
-// Keys of a head are the same, or [HeadDim][BlockTokens] when KeysTransposed.
+// A block is contiguous. It holds its layers in order; a layer is its keys, then its
+// values, of the heads that the rank holds. Head-major, a head's values are
+// [BlockTokens][HeadDim], one head after the other; token-major, a layer's values are
+// [BlockTokens][heads][HeadDim]. Keys are laid out as values, or, when KeysTransposed,
+// as [HeadDim][BlockTokens] of one head after the other in either order.
 type Layout struct {
 	BlockTokens    int // tokens per block
 	Layers         int
-	KVHeads        int
+	KVHeads        int // of the whole model, over all ranks
 	HeadDim        int // elements per head
 	ElemBytes      int // bytes per element
 	KeysTransposed bool
+	TokenMajor     bool
+	TPSize         int // ranks that share the model's KV heads; 0 means 1, but is not == to it
+	TPRank         int // which of them this is, from 0
 }
 
-// Validate reports the first field that cannot be.
+// Validate reports the first field that cannot be. The KV heads must divide among the
+// ranks, or the ranks among the KV heads.
 func (l Layout) Validate() error {
 	for _, f := range []struct {
 		name  string
@@ -39,12 +50,37 @@ func (l Layout) Validate() error {
 			return fmt.Errorf("KV layout: %s is %d, want at least 1", f.name, f.value)
 		}
 	}
+	switch ranks := l.ranks(); {
+	case l.TPSize < 0 || l.TPSize > maxTPSize:
+		return fmt.Errorf("KV layout: TP size is %d, want 0 to %d", l.TPSize, maxTPSize)
+	case l.TPRank < 0 || l.TPRank >= ranks:
+		return fmt.Errorf("KV layout: TP rank is %d, want 0 to %d", l.TPRank, ranks-1)
+	case l.KVHeads%ranks != 0 && ranks%l.KVHeads != 0:
+		return fmt.Errorf("KV layout: %d KV heads do not divide among %d ranks, nor the ranks among the heads", l.KVHeads, ranks)
+	}
 	return nil
 }
 
-// RowBytes is the size of one token's keys and values over all layers, in bytes:
-// layers · 2 · KV heads · head dimension · bytes per element.
-func (l Layout) RowBytes() int { return l.Layers * 2 * l.KVHeads * l.HeadDim * l.ElemBytes }
+func (l Layout) ranks() int { return max(1, l.TPSize) }
+
+// replicas is the number of ranks that hold the same heads.
+func (l Layout) replicas() int { return max(1, l.ranks()/l.KVHeads) }
+
+// LocalHeads is the number of KV heads that the rank holds: KVHeads / TPSize, at least 1.
+func (l Layout) LocalHeads() int {
+	if l.TPSize <= 1 {
+		return l.KVHeads
+	}
+	return max(1, l.KVHeads/l.TPSize)
+}
+
+// FirstHead is the model's number of the rank's first KV head. With more ranks than
+// heads, neighbouring ranks hold the same one: rank r holds head r · KVHeads / TPSize.
+func (l Layout) FirstHead() int { return l.TPRank / l.replicas() * l.LocalHeads() }
+
+// RowBytes is the size of one token's keys and values over all layers on one rank, in
+// bytes: layers · 2 · local KV heads · head dimension · bytes per element.
+func (l Layout) RowBytes() int { return l.Layers * 2 * l.LocalHeads() * l.HeadDim * l.ElemBytes }
 
 // BlockBytes is the size of one block, in bytes.
 func (l Layout) BlockBytes() int { return l.BlockTokens * l.RowBytes() }
@@ -52,14 +88,24 @@ func (l Layout) BlockBytes() int { return l.BlockTokens * l.RowBytes() }
 // Blocks is the number of blocks that hold n tokens.
 func (l Layout) Blocks(n int) int { return (n + l.BlockTokens - 1) / l.BlockTokens }
 
-// KeysOffset is where the keys of a layer's head start within a block, in bytes.
+// KeysOffset is where the keys of a layer's head start within a block, in bytes. The
+// head counts from the rank's first. Token-major, only the first token's keys lie there
+// together, unless they are transposed.
 func (l Layout) KeysOffset(layer, head int) int {
-	return (layer*2*l.KVHeads + head) * l.BlockTokens * l.HeadDim * l.ElemBytes
+	if l.TokenMajor && !l.KeysTransposed {
+		return (layer*2*l.LocalHeads()*l.BlockTokens + head) * l.HeadDim * l.ElemBytes
+	}
+	return (layer*2*l.LocalHeads() + head) * l.BlockTokens * l.HeadDim * l.ElemBytes
 }
 
-// ValuesOffset is where the values of a layer's head start within a block, in bytes.
+// ValuesOffset is where the values of a layer's head start within a block, in bytes. The
+// head counts from the rank's first. Token-major, only the first token's values lie
+// there together.
 func (l Layout) ValuesOffset(layer, head int) int {
-	return ((layer*2+1)*l.KVHeads + head) * l.BlockTokens * l.HeadDim * l.ElemBytes
+	if l.TokenMajor {
+		return ((layer*2+1)*l.LocalHeads()*l.BlockTokens + head) * l.HeadDim * l.ElemBytes
+	}
+	return ((layer*2+1)*l.LocalHeads() + head) * l.BlockTokens * l.HeadDim * l.ElemBytes
 }
 
 // Span is a run of bytes within a pool's memory.
@@ -81,28 +127,37 @@ func (l Layout) Spans(b ID, from, to int) iter.Seq[Span] {
 }
 
 func (l Layout) partSpans(base, from, to int, yield func(Span) bool) {
-	run := (to - from) * l.ElemBytes
 	for layer := range l.Layers {
-		for head := range l.KVHeads {
-			keys := base + l.KeysOffset(layer, head)
-			if !l.KeysTransposed {
-				if !yield(Span{keys + from*l.HeadDim*l.ElemBytes, run * l.HeadDim}) {
-					return
-				}
-				continue
-			}
-			for d := range l.HeadDim {
-				if !yield(Span{keys + (d*l.BlockTokens+from)*l.ElemBytes, run}) {
-					return
-				}
-			}
-		}
-		for head := range l.KVHeads {
-			if !yield(Span{base + l.ValuesOffset(layer, head) + from*l.HeadDim*l.ElemBytes, run * l.HeadDim}) {
-				return
-			}
+		keys, values := base+l.KeysOffset(layer, 0), base+l.ValuesOffset(layer, 0)
+		ok := l.KeysTransposed && l.columnSpans(keys, from, to, yield) || !l.KeysTransposed && l.rowSpans(keys, from, to, yield)
+		if !ok || !l.rowSpans(values, from, to, yield) {
+			return
 		}
 	}
+}
+
+// rowSpans yields the rows of a layer's keys or values that start at an offset.
+func (l Layout) rowSpans(at, from, to int, yield func(Span) bool) bool {
+	heads, row := l.LocalHeads(), l.HeadDim*l.ElemBytes
+	if l.TokenMajor {
+		heads, row = 1, heads*row
+	}
+	for head := range heads {
+		if !yield(Span{at + (head*l.BlockTokens+from)*row, (to - from) * row}) {
+			return false
+		}
+	}
+	return true
+}
+
+// columnSpans yields the same of transposed keys.
+func (l Layout) columnSpans(at, from, to int, yield func(Span) bool) bool {
+	for column := range l.LocalHeads() * l.HeadDim {
+		if !yield(Span{at + (column*l.BlockTokens+from)*l.ElemBytes, (to - from) * l.ElemBytes}) {
+			return false
+		}
+	}
+	return true
 }
 
 // Memory is the bytes of a pool of blocks: block b lies at b · BlockBytes. A

@@ -80,7 +80,7 @@ func (o Op) String() string {
 
 // Copy pairs a run of bytes of the local region with one of the peer's. Both have
 // the same length, which may be zero.
-type Copy struct{ Local, Remote block.Span }
+type Copy = block.Copy
 
 // Grant names blocks that the owner of a region allows one peer to write, or to
 // read: what a ticket says. Number is unique at the owner.
