@@ -39,7 +39,7 @@ func TestCheckAgreesWithItsDefinition(t *testing.T) {
 		copies := make([]Copy, random.IntN(4))
 		for i := range copies {
 			n := random.IntN(6) - 1
-			copies[i] = Copy{block.Span{Offset: random.IntN(20) - 1, Bytes: n}, block.Span{Offset: random.IntN(24) - 1, Bytes: n}}
+			copies[i] = Copy{Local: block.Span{Offset: random.IntN(20) - 1, Bytes: n}, Remote: block.Span{Offset: random.IntN(24) - 1, Bytes: n}}
 			if random.IntN(20) == 0 {
 				copies[i].Local.Bytes++
 			}
@@ -62,7 +62,7 @@ func BenchmarkCheckCopies(b *testing.B) {
 	ascending := make([]Copy, 4096)
 	for i := range ascending {
 		s := block.Span{Offset: i * 1024, Bytes: 1024}
-		ascending[i] = Copy{s, s}
+		ascending[i] = Copy{Local: s, Remote: s}
 	}
 	shuffled := make([]Copy, len(ascending))
 	for i, j := range rand.New(rand.NewPCG(1, 2)).Perm(len(ascending)) {
@@ -83,7 +83,7 @@ func TestSumsThatOverflowAreOutside(t *testing.T) {
 	for _, s := range []block.Span{
 		{Offset: 1, Bytes: math.MaxInt}, {Offset: math.MaxInt, Bytes: 1}, {Offset: math.MinInt, Bytes: 0}, {Offset: math.MaxInt, Bytes: math.MaxInt},
 	} {
-		if err := CheckCopies(Write, []Copy{{s, s}}, 64, 64); !errors.Is(err, ErrDescriptor) {
+		if err := CheckCopies(Write, []Copy{{Local: s, Remote: s}}, 64, 64); !errors.Is(err, ErrDescriptor) {
 			t.Errorf("%+v: got %v", s, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	metadataVersion  = 1
 	maxMetadataBytes = 64 << 10
-	maxAddressBytes  = 1 << 10
+	maxAddressBytes  = 32 << 10
 	maxRegionBytes   = 1 << 46
 )
 
@@ -33,6 +33,8 @@ type Metadata struct {
 type RegionInfo struct {
 	Layout block.Layout
 	Blocks int
+	// Epoch is Region.Epoch when this was said.
+	Epoch uint64
 }
 
 // Bytes is the size of the region. It is meaningful after Validate.
@@ -47,7 +49,7 @@ func (r RegionInfo) Validate() error {
 		return fmt.Errorf("region: blocks is %d, want at least 1", r.Blocks)
 	}
 	size := uint64(2)
-	for _, n := range []int{r.Layout.BlockTokens, r.Layout.Layers, r.Layout.KVHeads, r.Layout.HeadDim, r.Layout.ElemBytes, r.Blocks} {
+	for _, n := range []int{r.Layout.BlockTokens, r.Layout.Layers, r.Layout.LocalHeads(), r.Layout.HeadDim, r.Layout.ElemBytes, r.Blocks} {
 		hi, lo := bits.Mul64(size, uint64(n))
 		if hi != 0 || lo > maxRegionBytes {
 			return fmt.Errorf("region: %d blocks of layout %+v exceed %d bytes", r.Blocks, r.Layout, uint64(maxRegionBytes))
@@ -76,7 +78,13 @@ type wireRegion struct {
 	HeadDim        int  `json:"head_dim"`
 	ElemBytes      int  `json:"elem_bytes"`
 	KeysTransposed bool `json:"keys_transposed,omitempty"`
-	Blocks         int  `json:"blocks"`
+	// Peers without the next three are head-major and hold all heads.
+	TokenMajor bool `json:"token_major,omitempty"`
+	TPSize     int  `json:"tp_size,omitempty"`
+	TPRank     int  `json:"tp_rank,omitempty"`
+	Blocks     int  `json:"blocks"`
+	// Without it the memory never moves.
+	Epoch uint64 `json:"epoch,omitempty"`
 }
 
 // Encode gives the published form: JSON that carries its version.
@@ -87,7 +95,8 @@ func (m Metadata) Encode() ([]byte, error) {
 	w := wire{metadataVersion, m.Transport, m.Peer.Name, m.Peer.Incarnation, m.KVFormat, m.Address, nil}
 	for _, r := range m.Regions {
 		l := r.Layout
-		w.Regions = append(w.Regions, wireRegion{l.BlockTokens, l.Layers, l.KVHeads, l.HeadDim, l.ElemBytes, l.KeysTransposed, r.Blocks})
+		w.Regions = append(w.Regions, wireRegion{l.BlockTokens, l.Layers, l.KVHeads, l.HeadDim, l.ElemBytes,
+			l.KeysTransposed, l.TokenMajor, l.TPSize, l.TPRank, r.Blocks, r.Epoch})
 	}
 	return json.Marshal(w)
 }
@@ -109,8 +118,9 @@ func ParseMetadata(data []byte) (Metadata, error) {
 	for _, r := range w.Regions {
 		m.Regions = append(m.Regions, RegionInfo{
 			block.Layout{BlockTokens: r.BlockTokens, Layers: r.Layers, KVHeads: r.KVHeads,
-				HeadDim: r.HeadDim, ElemBytes: r.ElemBytes, KeysTransposed: r.KeysTransposed},
-			r.Blocks})
+				HeadDim: r.HeadDim, ElemBytes: r.ElemBytes, KeysTransposed: r.KeysTransposed,
+				TokenMajor: r.TokenMajor, TPSize: r.TPSize, TPRank: r.TPRank},
+			r.Blocks, r.Epoch})
 	}
 	return m, m.validate()
 }

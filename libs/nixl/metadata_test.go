@@ -12,10 +12,13 @@ import (
 
 var layout = block.Layout{BlockTokens: 16, Layers: 30, KVHeads: 3, HeadDim: 64, ElemBytes: 4, KeysTransposed: true}
 
+// sharded is one of 16 ranks of which two hold the same head.
+var sharded = block.Layout{BlockTokens: 64, Layers: 2, KVHeads: 8, HeadDim: 16, ElemBytes: 2, TokenMajor: true, TPSize: 16, TPRank: 5}
+
 func sample() Metadata {
 	return Metadata{
 		Transport: "shm", Peer: PeerID{"decode-0", "9f2c"}, KVFormat: "sha256:abc", Address: "/run/d.sock",
-		Regions: []RegionInfo{{layout, 512}, {block.Layout{BlockTokens: 1, Layers: 1, KVHeads: 1, HeadDim: 1, ElemBytes: 2}, 1}},
+		Regions: []RegionInfo{{layout, 512, 3}, {block.Layout{BlockTokens: 1, Layers: 1, KVHeads: 1, HeadDim: 1, ElemBytes: 2}, 1, 0}, {sharded, 7, 0}},
 	}
 }
 
@@ -41,6 +44,24 @@ func TestFieldsOfALaterVersionAreIgnored(t *testing.T) {
 	}
 }
 
+func TestRegionsOfPeersWithoutRanksHoldAllHeads(t *testing.T) {
+	old := `{"switchyard_nixl":1,"transport":"shm","name":"a","incarnation":"b","kv_format":"c","regions":[` +
+		`{"block_tokens":16,"layers":30,"kv_heads":3,"head_dim":64,"elem_bytes":4,"keys_transposed":true,"blocks":512}]}`
+	m, err := ParseMetadata([]byte(old))
+	if err != nil || len(m.Regions) != 1 || m.Regions[0] != (RegionInfo{layout, 512, 0}) || layout.LocalHeads() != 3 {
+		t.Fatalf("got %+v, %v", m, err)
+	}
+	if again, err := m.Encode(); err != nil || string(again) != old {
+		t.Fatalf("a region of one rank is published otherwise than before: %s, %v", again, err)
+	}
+}
+
+func TestRegionOfOneRankHoldsItsHeadsOnly(t *testing.T) {
+	if got := (RegionInfo{sharded, 7, 0}).Bytes(); got != 7*64*2*2*1*16*2 {
+		t.Fatalf("got %d bytes", got)
+	}
+}
+
 func TestBadMetadataAreRefusedByName(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Metadata)
@@ -50,10 +71,13 @@ func TestBadMetadataAreRefusedByName(t *testing.T) {
 		"no incarnation":  {func(m *Metadata) { m.Peer.Incarnation = "" }, "incarnation is empty"},
 		"long format":     {func(m *Metadata) { m.KVFormat = strings.Repeat("x", 257) }, "KV format has 257 bytes"},
 		"no transport":    {func(m *Metadata) { m.Transport = "" }, "transport has 0 bytes"},
-		"long address":    {func(m *Metadata) { m.Address = strings.Repeat("x", 1025) }, "address has 1025 bytes"},
+		"long address":    {func(m *Metadata) { m.Address = strings.Repeat("x", maxAddressBytes+1) }, "address has 32769 bytes"},
 		"too many":        {func(m *Metadata) { m.Regions = make([]RegionInfo, MaxRegions+1) }, "17 regions"},
 		"no blocks":       {func(m *Metadata) { m.Regions[1].Blocks = 0 }, "region 1: region: blocks is 0"},
 		"negative layers": {func(m *Metadata) { m.Regions[0].Layout.Layers = -1 }, "layers is -1"},
+		"no such rank":    {func(m *Metadata) { m.Regions[2].Layout.TPRank = 16 }, "TP rank is 16, want 0 to 15"},
+		"too many ranks":  {func(m *Metadata) { m.Regions[2].Layout.TPSize = math.MaxInt }, "TP size is"},
+		"heads overflow":  {func(m *Metadata) { m.Regions[2].Layout.KVHeads = math.MaxInt &^ 15 }, "exceed"},
 		"beyond memory":   {func(m *Metadata) { m.Regions[0].Blocks = 1 << 40 }, "exceed"},
 		"overflow":        {func(m *Metadata) { m.Regions[0].Blocks = math.MaxInt }, "exceed"},
 	} {
@@ -90,6 +114,8 @@ func FuzzParseMetadata(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add([]byte(`{"switchyard_nixl":1,"transport":"shm","name":"a","incarnation":"b","kv_format":"c","regions":[{"blocks":9223372036854775807}]}`))
+	f.Add([]byte(`{"switchyard_nixl":1,"transport":"shm","name":"a","incarnation":"b","kv_format":"c","regions":[{"block_tokens":1,"layers":1,` +
+		`"kv_heads":9223372036854710272,"head_dim":1,"elem_bytes":1,"tp_size":65536,"tp_rank":65535,"blocks":1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := ParseMetadata(data)
 		if err != nil {

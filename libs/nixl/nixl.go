@@ -52,6 +52,9 @@ type Region interface {
 	block.Memory
 	// ID is the region's number at its agent.
 	ID() RegionID
+	// Epoch counts how often some of the memory was moved away from a peer. A grant carries it:
+	// who has mapped the memory of an earlier epoch must map it anew.
+	Epoch() uint64
 	// Close waits until no copy of this agent uses the region, and ends the registration.
 	// The memory is its owner's to close afterwards. Peers in other processes may keep
 	// their mapping: Close proves nothing about them.
@@ -89,6 +92,8 @@ type Grant struct {
 	Op     Op
 	Region RegionID
 	Blocks []block.Ref
+	// Epoch is the region's when the grant was given. A peer whose mapping is older gets ErrGone.
+	Epoch uint64
 }
 
 // Request describes a transfer by its copies.
@@ -234,3 +239,17 @@ type Agent interface {
 	// afterwards. It is idempotent.
 	Close() error
 }
+
+// Retirer is an Agent that can move its memory out of the reach of a peer that it has no
+// proof of, as shared memory can be moved to other files.
+type Retirer interface {
+	// Retire replaces the memory under blocks of a region, which peer may still write, and
+	// refuses peer for good. nil is the proof that it can no longer touch our memory. Blocks
+	// around them may have to move as well: still is told of all that move, and calls replace
+	// while nobody computes in them; keep says whose rows are to be kept. Who else has mapped the
+	// memory is disconnected, and connects anew. ErrStillAlive: there is no proof.
+	Retire(ctx context.Context, peer PeerID, region RegionID, blocks []block.ID, still Still) error
+}
+
+// Still calls replace once, while nobody writes into the moving blocks, and returns its error.
+type Still func(ctx context.Context, moving []block.ID, replace func(keep func(block.ID) bool) error) error

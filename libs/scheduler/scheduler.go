@@ -62,12 +62,13 @@ const passAfter = 200 * time.Millisecond
 
 // Scheduler forms batches for one executor over one pool.
 type Scheduler struct {
-	cfg  Config
-	exec engine.Executor
-	card engine.Card
-	pool *block.Pool
-	log  *slog.Logger
-	wake chan struct{} // capacity 1: something changed for the step loop
+	cfg     Config
+	exec    engine.Executor
+	card    engine.Card
+	pool    *block.Pool
+	log     *slog.Logger
+	wake    chan struct{} // capacity 1: something changed for the step loop
+	between chan func()   // unbuffered: what is to run while no step does
 
 	mu       sync.Mutex // guards all below
 	waiting  []*Sequence
@@ -91,7 +92,7 @@ func New(cfg Config, exec engine.Executor, pool *block.Pool, log *slog.Logger) (
 	}
 	return &Scheduler{
 		cfg: cfg, exec: exec, card: exec.Card(), pool: pool, log: log,
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), between: make(chan func()),
 	}, nil
 }
 
@@ -101,16 +102,36 @@ func (s *Scheduler) Card() engine.Card { return s.card }
 // Run makes steps until ctx ends. Every sequence that still exists then ends with ErrClosed.
 func (s *Scheduler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
+		select {
+		case f := <-s.between:
+			f()
+		default:
+		}
 		if s.step(ctx) {
 			continue
 		}
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
+		case f := <-s.between:
+			f()
 		}
 	}
 	s.close()
 	return nil
+}
+
+// Between runs f while no step does, so that nothing computes in the pool's memory, and
+// waits until it has returned. It returns ctx's error when f was not begun in time.
+func (s *Scheduler) Between(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case s.between <- func() { defer close(done); f() }:
+		<-done
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Kick makes the scheduler look at its waiting sequences again: blocks came back

@@ -15,11 +15,12 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mapped"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mover"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/request"
 	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 type agent struct {
-	*mapped.Transfers
+	*request.Maker
 	config  nixl.Config
 	network *Network
 	life    *lifecycle.Life
@@ -45,7 +46,7 @@ func (n *Network) NewAgent(c nixl.Config) (nixl.Agent, error) {
 	a := &agent{config: c, network: n, inbox: inbox.New(c.Notes), fenced: make(map[nixl.PeerID]bool)}
 	a.links = links{out: make(map[nixl.PeerID]*link), in: make(map[nixl.PeerID]*link)}
 	a.mover = mover.New(c, &a.ledger)
-	a.Transfers = &mapped.Transfers{Self: a.ID(), Regions: &a.regions, Mover: a.mover, Find: a.find}
+	a.Maker = mapped.New(a.ID(), &a.regions, a.mover, a.find)
 	a.life = lifecycle.New(a.cleanUp)
 	return a, n.join(a)
 }

@@ -18,5 +18,5 @@ func Anonymous(size int) (*Memory, error) {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}
 	adviseHuge(bytes)
-	return mapped(bytes, -1, func() error { return unix.Munmap(bytes) }), nil
+	return mapped(bytes, nil, func() error { return unix.Munmap(bytes) }), nil
 }

@@ -7,6 +7,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -39,12 +40,22 @@ type Memory struct {
 	address uintptr
 	size    int
 	bytes   []byte // nil for VRAM
-	file    int    // a descriptor that others may map; -1: none
+
+	mu     sync.Mutex // guards files and pinned
+	files  []File     // that others may map, in the order of their addresses
+	epoch  uint64     // how often Retire replaced some
+	pinned bool
 
 	once  sync.Once
 	close func() error
 	err   error
 }
+
+// File is a descriptor that other processes can map, and its size.
+type File struct{ FD, Bytes int }
+
+// Range is a run of bytes within a Memory.
+type Range struct{ Offset, Bytes int }
 
 // Kind says where it lies.
 func (m *Memory) Kind() Kind { return m.kind }
@@ -61,9 +72,28 @@ func (m *Memory) Size() int { return m.size }
 // Bytes is the memory, or nil for VRAM. It must not be used after Close.
 func (m *Memory) Bytes() []byte { return m.bytes }
 
-// File is the descriptor of the file behind shared memory; other memory has none.
-// It lives as long as m.
-func (m *Memory) File() (fd int, ok bool) { return m.file, m.file >= 0 }
+// Files are those behind shared memory, one after the other; other memory has none. They
+// live as long as m, or until a Retire replaces them.
+func (m *Memory) Files() []File {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.files)
+}
+
+// Epoch counts the Retires: who mapped the memory in an earlier epoch may not reach all of it.
+func (m *Memory) Epoch() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.epoch
+}
+
+// Pin says that something holds the memory's pages, such as a network card: they cannot be
+// replaced from now on.
+func (m *Memory) Pin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pinned = true
+}
 
 // Close gives the memory back. All regions over it must have been closed. It is
 // idempotent.
@@ -85,13 +115,13 @@ func Device(address uintptr, size, device int) (*Memory, error) {
 	if address == 0 || size < 1 || device < 0 {
 		return nil, fmt.Errorf("device memory: address %#x, %d bytes, device %d; want an address, at least 1 byte, device 0 or above", address, size, device)
 	}
-	return &Memory{kind: VRAM, device: device, address: address, size: size, file: -1}, nil
+	return &Memory{kind: VRAM, device: device, address: address, size: size}, nil
 }
 
 // mapped wraps bytes of this process's address space.
-func mapped(bytes []byte, file int, close func() error) *Memory {
+func mapped(bytes []byte, files []File, close func() error) *Memory {
 	return &Memory{
-		address: uintptr(unsafe.Pointer(unsafe.SliceData(bytes))), size: len(bytes), bytes: bytes, file: file, close: close,
+		address: uintptr(unsafe.Pointer(unsafe.SliceData(bytes))), size: len(bytes), bytes: bytes, files: files, close: close,
 	}
 }
 

@@ -12,3 +12,8 @@ import (
 func Shared(size int) (*Memory, error) {
 	return nil, fmt.Errorf("map %d shared bytes on %s: %w", size, runtime.GOOS, errors.ErrUnsupported)
 }
+
+// Retire needs shared memory.
+func (m *Memory) Retire(touched, keep []Range) error {
+	return fmt.Errorf("retire memory on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}

@@ -132,6 +132,19 @@ func (a *agent) Fence(ctx context.Context, peer nixl.PeerID) error {
 	return a.each(func(t nixl.Agent) error { return t.Fence(ctx, peer) })
 }
 
+var _ nixl.Retirer = (*agent)(nil)
+
+// Retire has the memory moved by the transport that can, once; the others must have the
+// proof of a fence.
+func (a *agent) Retire(ctx context.Context, peer nixl.PeerID, region nixl.RegionID, blocks []block.ID, still nixl.Still) error {
+	return a.each(func(t nixl.Agent) error {
+		if r, can := t.(nixl.Retirer); can {
+			return r.Retire(ctx, peer, region, blocks, still)
+		}
+		return t.Fence(ctx, peer)
+	})
+}
+
 // Notify goes by the transport by which the peer was added, or else by the first that
 // knows it.
 func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {

@@ -106,6 +106,8 @@ func (h *host) post(ctx context.Context, r nixl.Request) error {
 	if r.Grant == nil {
 		r.Grant = &nixl.Grant{Number: everything}
 	}
+	h.source.RLock()
+	defer h.source.RUnlock()
 	transfer, err := nixl.Post(ctx, h.agent, r)
 	if err != nil {
 		return err
@@ -128,7 +130,9 @@ func (h *host) flood(r nixl.Request) {
 				return
 			default:
 			}
+			h.source.Lock()
 			fill(h.region.Bytes(), i)
+			h.source.Unlock()
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			err := h.post(ctx, r)
 			cancel()

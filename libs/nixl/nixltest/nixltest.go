@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,17 @@ type Transport struct {
 	ChecksGrants bool
 	// NeedsTarget says that bytes land only while the target's process runs.
 	NeedsTarget bool
+	// OwnAddress says that each agent has an address of its own, so that nobody answers at that
+	// of an agent that has ended, where others let its successor say that it is another.
+	OwnAddress bool
+}
+
+// wantStale is what becomes of the metadata of an agent that has ended and has a successor.
+func (tr Transport) wantStale(t *testing.T, err error) {
+	t.Helper()
+	if !tr.OwnAddress || !errors.Is(err, nixl.ErrUnreachable) {
+		within(t, err, nixl.ErrUnknownPeer)
+	}
 }
 
 // Layout is that of the suite's regions: 1 KiB a block.
@@ -68,6 +80,7 @@ type host struct {
 	ran    chan error
 	floods chan struct{} // closed to end the floods
 	done   []chan struct{}
+	source sync.RWMutex // held by transfers: what they move must not change under them
 }
 
 func (tr Transport) open(c nixl.Config, folder string, layout block.Layout) (*host, error) {

@@ -68,6 +68,7 @@ type child struct {
 	peer
 	process *os.Process
 	wait    func() error
+	folder  string
 }
 
 // startChild runs the test binary again. The process ends with the test.
@@ -92,7 +93,7 @@ func startChild(t *testing.T, name, incarnation, folder string) *child {
 		t.Fatal(err)
 	}
 	client := rpc.NewClient(pipe{out, in})
-	c := &child{process: cmd.Process, wait: cmd.Wait}
+	c := &child{process: cmd.Process, wait: cmd.Wait, folder: folder}
 	c.peer = peer{t: t, id: nixl.PeerID{Name: name, Incarnation: incarnation}}
 	c.do = func(command Command) (r Result) {
 		if err := client.Call("Peer.Do", command, &r); err != nil {

@@ -11,17 +11,20 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/dials"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/inbox"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/lifecycle"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mapped"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mover"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/request"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
 type agent struct {
-	*mapped.Transfers
+	*request.Maker
 	config   Config
 	listener *net.UnixListener
 	file     fileID // of the socket
@@ -31,16 +34,16 @@ type agent struct {
 	inbox    *inbox.Inbox
 	ledger   ledger.Ledger
 	tasks    sync.WaitGroup // grows under mu while !ended
+	dials    dials.Dials
 
-	mu      sync.Mutex                    // guards all below
-	ended   bool                          // no task and no connection may begin
-	opened  uint64                        // connections so far
-	conns   map[*conn]struct{}            // every open socket
-	out     map[nixl.PeerID]*outgoing     // peers that we added
-	in      map[nixl.PeerID]*conn         // connections of those that added us
-	dialing map[nixl.PeerID]chan struct{} // AddPeer in progress; closed at its end
-	writers map[nixl.PeerID]*writer       // who was given our memory and may still have it
-	fenced  map[nixl.PeerID]bool          // a few bytes for each fence ever
+	mu      sync.Mutex                // guards all below
+	ended   bool                      // no task and no connection may begin
+	opened  uint64                    // connections so far
+	conns   map[*conn]struct{}        // every open socket
+	out     map[nixl.PeerID]*outgoing // peers that we added
+	in      map[nixl.PeerID]*conn     // connections of those that added us
+	writers map[nixl.PeerID]*writer   // who was given our memory and may still have it
+	fenced  map[nixl.PeerID]bool      // a few bytes for each fence ever
 }
 
 var _ nixl.Agent = (*agent)(nil)
@@ -55,11 +58,11 @@ func New(c Config) (nixl.Agent, error) {
 	a := &agent{
 		config: c, inbox: inbox.New(c.Notes),
 		conns: make(map[*conn]struct{}), out: make(map[nixl.PeerID]*outgoing),
-		in: make(map[nixl.PeerID]*conn), dialing: make(map[nixl.PeerID]chan struct{}),
+		in:      make(map[nixl.PeerID]*conn),
 		writers: make(map[nixl.PeerID]*writer), fenced: make(map[nixl.PeerID]bool),
 	}
 	a.mover = mover.New(base, &a.ledger)
-	a.Transfers = &mapped.Transfers{Self: a.ID(), Regions: &a.regions, Mover: a.mover, Find: a.find}
+	a.Maker = mapped.New(a.ID(), &a.regions, a.mover, a.find)
 	a.life = lifecycle.New(a.cleanUp)
 	if a.listener, err = listen(c.Socket); err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (a *agent) Register(m *memory.Memory, layout block.Layout, blocks int) (nix
 	if err := a.life.Err(); err != nil {
 		return nil, err
 	}
-	if _, shared := m.File(); !shared {
+	if len(m.Files()) == 0 {
 		return nil, fmt.Errorf("register %s without a file that peers could map: %w", m.Kind(), nixl.ErrUnavailable)
 	}
 	r, err := a.regions.Add(m, layout, blocks)
@@ -90,11 +93,11 @@ func (a *agent) Register(m *memory.Memory, layout block.Layout, blocks int) (nix
 }
 
 // files are the descriptors of the own regions, by id.
-func (a *agent) files() []int {
-	regions := a.regions.Seal()
-	fds := make([]int, len(regions))
-	for i, r := range regions {
-		fds[i], _ = r.Memory().File() // Register took none without
+func (a *agent) files() (fds []int) {
+	for _, r := range a.regions.Seal() {
+		for _, f := range r.Memory().Files() {
+			fds = append(fds, f.FD)
+		}
 	}
 	return fds
 }
@@ -135,7 +138,7 @@ func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) er
 	if c == nil {
 		return fmt.Errorf("notify %s: %w", peer, nixl.ErrUnknownPeer)
 	}
-	if err := c.enqueue(ctx, outgoingFrame{bytes: appendFrame(nil, note, payload)}); err != nil {
+	if err := c.enqueue(ctx, outgoingFrame{bytes: wire.Append(nil, wire.Note, payload)}); err != nil {
 		return fmt.Errorf("notify %s: %w", peer, err)
 	}
 	a.ledger.Add(peer, nixl.Counters{NotesSent: 1})

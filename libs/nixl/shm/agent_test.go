@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
 )
@@ -66,7 +67,7 @@ func receive(t *testing.T, a *agent) nixl.Event {
 }
 
 // raw connects by hand as the peer "raw" and says hello.
-func raw(t *testing.T, a *agent, change func(*greeting)) (*net.UnixConn, kind, []byte) {
+func raw(t *testing.T, a *agent, change func(*wire.Greeting)) (*net.UnixConn, wire.Kind, []byte) {
 	t.Helper()
 	socket, err := net.DialUnix("unix", nil, address(a.config.Socket))
 	if err != nil {
@@ -80,13 +81,13 @@ func raw(t *testing.T, a *agent, change func(*greeting)) (*net.UnixConn, kind, [
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := greeting{protocolVersion, a.ID(), own}
+	g := wire.Greeting{Version: protocolVersion, Wants: a.ID(), Metadata: own}
 	change(&g)
 	payload, err := json.Marshal(g)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := socket.Write(appendFrame(nil, hello, payload)); err != nil {
+	if _, err := socket.Write(wire.Append(nil, wire.Hello, payload)); err != nil {
 		t.Fatal(err)
 	}
 	k, answer, fds, err := receiveAnswer(socket)
@@ -99,26 +100,26 @@ func raw(t *testing.T, a *agent, change func(*greeting)) (*net.UnixConn, kind, [
 
 func TestCorruptNoteIsRefusedAndCounted(t *testing.T) {
 	for name, corrupt := range map[string]func([]byte){
-		"payload": func(f []byte) { f[headerBytes] ^= 1 },
-		"type":    func(f []byte) { f[8] = byte(hello) },
+		"payload": func(f []byte) { f[wire.HeaderBytes] ^= 1 },
+		"type":    func(f []byte) { f[8] = byte(wire.Hello) },
 		"size":    func(f []byte) { f[3] = 0xff },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := running(t, "decode", nixltest.Folder(t))
-			socket, k, _ := raw(t, a, func(*greeting) {})
-			if k != welcome {
+			socket, k, _ := raw(t, a, func(*wire.Greeting) {})
+			if k != wire.Welcome {
 				t.Fatalf("answer of type %d", k)
 			}
-			bad := appendFrame(nil, note, []byte("bad"))
+			bad := wire.Append(nil, wire.Note, []byte("bad"))
 			corrupt(bad)
-			if _, err := socket.Write(append(appendFrame(nil, note, []byte("good")), bad...)); err != nil {
+			if _, err := socket.Write(append(wire.Append(nil, wire.Note, []byte("good")), bad...)); err != nil {
 				t.Fatal(err)
 			}
 			peer := nixl.PeerID{Name: "raw", Incarnation: "1"}
 			if e := receive(t, a); e.Peer != peer || string(e.Payload) != "good" {
 				t.Fatalf("got %+v", e)
 			}
-			if e := receive(t, a); !e.Gone || !errors.Is(e.Err, errFrame) || !errors.Is(e.Err, nixl.ErrGone) {
+			if e := receive(t, a); !e.Gone || !errors.Is(e.Err, wire.ErrFrame) || !errors.Is(e.Err, nixl.ErrGone) {
 				t.Fatalf("got %+v, want Gone for a corrupt frame", e)
 			}
 			if _, err := socket.Read(make([]byte, 1)); err != io.EOF {
@@ -144,18 +145,18 @@ func soonEnded() context.Context {
 func TestHelloThatIsRefused(t *testing.T) {
 	a := running(t, "decode", nixltest.Folder(t))
 	for name, c := range map[string]struct {
-		change func(*greeting)
+		change func(*wire.Greeting)
 		want   string
 	}{
-		"version":           {func(g *greeting) { g.Version = 2 }, "version is 2, want 1"},
-		"other incarnation": {func(g *greeting) { g.Wants.Incarnation = "0" }, "decode/0 was wanted, here is decode/1"},
-		"no metadata":       {func(g *greeting) { g.Metadata = nil }, "version is 0"},
-		"format": {func(g *greeting) {
+		"version":           {func(g *wire.Greeting) { g.Version = 2 }, "version is 2, want 1"},
+		"other incarnation": {func(g *wire.Greeting) { g.Wants.Incarnation = "0" }, "decode/0 was wanted, here is decode/1"},
+		"no metadata":       {func(g *wire.Greeting) { g.Metadata = nil }, "version is 0"},
+		"format": {func(g *wire.Greeting) {
 			g.Metadata = json.RawMessage(strings.Replace(string(g.Metadata), `"kv_format":"f"`, `"kv_format":"g"`, 1))
 		}, `KV format is "g" here, "f" at the peer`},
 	} {
 		_, k, answer := raw(t, a, c.change)
-		if err := decodeRefusal(answer); k != refusal || !strings.Contains(err.Error(), c.want) {
+		if err := wire.DecodeRefusal(answer); k != wire.Refusal || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: type %d, %v, want %q", name, k, err, c.want)
 		}
 	}

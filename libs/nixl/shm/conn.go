@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
 // goodbyeTimeout bounds the wait for a peer that does not read.
@@ -74,7 +75,7 @@ func (c *conn) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
 	written := make(chan struct{})
-	if c.enqueue(ctx, outgoingFrame{appendFrame(nil, goodbye, nil), written}) != nil {
+	if c.enqueue(ctx, outgoingFrame{wire.Append(nil, wire.Goodbye, nil), written}) != nil {
 		return
 	}
 	select {
@@ -85,7 +86,7 @@ func (c *conn) sayGoodbye() {
 }
 
 // run passes frames to handle until the connection ends, and returns why.
-func (c *conn) run(handle func(context.Context, kind, []byte) error) error {
+func (c *conn) run(handle func(context.Context, wire.Kind, []byte) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	loops.Go(func() { c.write() })
@@ -99,10 +100,10 @@ func (c *conn) run(handle func(context.Context, kind, []byte) error) error {
 	return err
 }
 
-func (c *conn) read(ctx context.Context, handle func(context.Context, kind, []byte) error) error {
+func (c *conn) read(ctx context.Context, handle func(context.Context, wire.Kind, []byte) error) error {
 	r := bufio.NewReaderSize(c.socket, 16<<10)
 	for {
-		k, payload, err := readFrame(r)
+		k, payload, err := wire.Read(r)
 		if err == nil {
 			err = handle(ctx, k, payload)
 		}

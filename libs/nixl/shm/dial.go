@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
 // handshakeTimeout bounds the exchange of hello and welcome on both sides.
@@ -26,8 +27,7 @@ type outgoing struct {
 	removed bool // by us; guarded by the agent's mu
 }
 
-// AddPeer connects once, however many callers there are: the others wait for the
-// first, and take over when it gives up.
+// AddPeer connects once, however many callers there are.
 func (a *agent) AddPeer(ctx context.Context, metadata []byte) (nixl.PeerID, error) {
 	m, err := nixl.ParseMetadata(metadata)
 	if err != nil {
@@ -46,49 +46,26 @@ func (a *agent) AddPeer(ctx context.Context, metadata []byte) (nixl.PeerID, erro
 }
 
 func (a *agent) addPeer(ctx context.Context, m nixl.Metadata) error {
-	for {
-		wait, mine, err := a.claimDial(m.Peer)
-		switch {
-		case err != nil:
-			return err
-		case mine:
-			err := a.dial(ctx, m)
-			a.mu.Lock()
-			close(a.dialing[m.Peer])
-			delete(a.dialing, m.Peer)
-			a.mu.Unlock()
-			return err
-		case wait == nil:
-			return nil
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", nixl.ErrUnreachable, ctx.Err())
-		}
-	}
+	connected := func() (bool, <-chan struct{}, error) { return a.connected(m.Peer) }
+	return a.dials.Do(ctx, m.Peer, connected, func() error { return a.dial(ctx, m) })
 }
 
-// claimDial tells whether the caller is to dial; if not, what to wait for before it
-// asks again; neither when the peer is connected. A dying connection is waited
-// for: the peer relies on one mapping of its memory at a time.
-func (a *agent) claimDial(peer nixl.PeerID) (wait <-chan struct{}, mine bool, err error) {
+// connected tells whether the peer is, or returns the end of a dying connection: the
+// peer relies on one mapping of its memory at a time.
+func (a *agent) connected(peer nixl.PeerID) (bool, <-chan struct{}, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
-		return nil, false, nixl.ErrClosed
+		return false, nil, nixl.ErrClosed
 	}
-	if o := a.out[peer]; o != nil {
-		if o.gate.Err() == nil {
-			return nil, false, nil
-		}
-		return o.conn.ended, false, nil
+	o := a.out[peer]
+	switch {
+	case o == nil:
+		return false, nil, nil
+	case o.gate.Err() == nil:
+		return true, nil, nil
 	}
-	if inProgress := a.dialing[peer]; inProgress != nil {
-		return inProgress, false, nil
-	}
-	a.dialing[peer] = make(chan struct{})
-	return nil, true, nil
+	return false, o.conn.ended, nil
 }
 
 func (a *agent) dial(ctx context.Context, m nixl.Metadata) error {
@@ -123,10 +100,10 @@ func (a *agent) dial(ctx context.Context, m nixl.Metadata) error {
 func (a *agent) greet(ctx context.Context, socket *net.UnixConn, m nixl.Metadata) ([]*region.Region, error) {
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })()
 	k, payload, fds, err := a.exchange(socket, m.Peer)
-	if err == nil && k == refusal {
-		err = decodeRefusal(payload)
-	} else if err == nil && k != welcome {
-		err = fmt.Errorf("%w: answer of type %d", errFrame, k)
+	if err == nil && k == wire.Refusal {
+		err = wire.DecodeRefusal(payload)
+	} else if err == nil && k != wire.Welcome {
+		err = fmt.Errorf("%w: answer of type %d", wire.ErrFrame, k)
 	} else if err != nil {
 		err = fmt.Errorf("%w: %w", nixl.ErrUnreachable, errors.Join(err, ctx.Err()))
 	}
@@ -157,7 +134,7 @@ func (a *agent) greet(ctx context.Context, socket *net.UnixConn, m nixl.Metadata
 	return regions, nil
 }
 
-func (a *agent) exchange(socket *net.UnixConn, peer nixl.PeerID) (kind, []byte, []int, error) {
+func (a *agent) exchange(socket *net.UnixConn, peer nixl.PeerID) (wire.Kind, []byte, []int, error) {
 	if err := checkUser(socket); err != nil {
 		return 0, nil, nil, err
 	}
@@ -165,11 +142,11 @@ func (a *agent) exchange(socket *net.UnixConn, peer nixl.PeerID) (kind, []byte, 
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	payload, err := json.Marshal(greeting{protocolVersion, peer, own})
+	payload, err := json.Marshal(wire.Greeting{Version: protocolVersion, Wants: peer, Metadata: own})
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	if _, err := socket.Write(appendFrame(nil, hello, payload)); err != nil {
+	if _, err := socket.Write(wire.Append(nil, wire.Hello, payload)); err != nil {
 		return 0, nil, nil, err
 	}
 	return receiveAnswer(socket)
@@ -187,7 +164,7 @@ func (a *agent) install(o *outgoing) bool {
 	a.conns[o.conn] = struct{}{}
 	a.out[o.conn.peer] = o
 	a.tasks.Go(func() {
-		err := o.conn.run(func(ctx context.Context, k kind, payload []byte) error {
+		err := o.conn.run(func(ctx context.Context, k wire.Kind, payload []byte) error {
 			return a.receive(ctx, o.conn.peer, k, payload)
 		})
 		a.forget(o, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
 )
 
-// openMemory maps the regions that a peer passed and closes the descriptors. It
-// takes none that could change its size.
+// openMemory maps the regions that a peer passed, each over as many descriptors as it
+// takes, and closes the descriptors. It takes none that could change its size.
 func openMemory(infos []nixl.RegionInfo, fds []int) (regions []*region.Region, err error) {
 	defer func() {
 		closeFDs(fds)
@@ -21,15 +21,16 @@ func openMemory(infos []nixl.RegionInfo, fds []int) (regions []*region.Region, e
 			closeAll(regions)
 		}
 	}()
-	if len(fds) != len(infos) {
-		return nil, fmt.Errorf("the peer passed %d descriptors for %d regions", len(fds), len(infos))
-	}
-	for i, fd := range fds {
-		m, err := memory.Open(fd, infos[i].Bytes())
+	rest := fds
+	for i, info := range infos {
+		m, used, err := memory.Open(rest, info.Bytes())
 		if err != nil {
 			return regions, fmt.Errorf("the peer's region %d: %w", i, err)
 		}
-		regions = append(regions, region.New(nixl.RegionID(i), infos[i], m))
+		regions, rest = append(regions, region.New(nixl.RegionID(i), info, m)), rest[used:]
+	}
+	if len(rest) > 0 {
+		return regions, fmt.Errorf("the peer passed %d descriptors for %d regions, %d too many", len(fds), len(infos), len(rest))
 	}
 	return regions, nil
 }

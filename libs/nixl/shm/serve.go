@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
 // acceptRetry is the pause after an accept that did not work, such as for want of
@@ -57,8 +58,8 @@ func (a *agent) serve(c *conn) {
 	err := a.shake(c)
 	if err == nil {
 		a.config.Logger.Info("nixl peer connected", "transport", transport, "peer", c.peer.String())
-		err = c.run(func(ctx context.Context, k kind, payload []byte) error {
-			if k == goodbye {
+		err = c.run(func(ctx context.Context, k wire.Kind, payload []byte) error {
+			if k == wire.Goodbye {
 				a.quiet(c.peer)
 				return errors.New("it removed us")
 			}
@@ -92,11 +93,11 @@ func (a *agent) shake(c *conn) error {
 	defer cancel()
 	metadata, fds, err := a.judge(ctx, c)
 	if err != nil {
-		payload, encodeErr := encodeRefusal(err)
+		payload, encodeErr := wire.EncodeRefusal(err)
 		if encodeErr != nil {
 			return errors.Join(err, encodeErr)
 		}
-		_, writeErr := c.socket.Write(appendFrame(nil, refusal, payload))
+		_, writeErr := c.socket.Write(wire.Append(nil, wire.Refusal, payload))
 		return errors.Join(err, writeErr)
 	}
 	if err := sendWelcome(c.socket, metadata, fds); err != nil {
@@ -108,11 +109,11 @@ func (a *agent) shake(c *conn) error {
 // judge returns what the welcome passes, if the other end may have it. From then on
 // it counts among those who may write.
 func (a *agent) judge(ctx context.Context, c *conn) ([]byte, []int, error) {
-	k, payload, err := readFrame(c.socket)
-	if err == nil && k != hello {
-		err = fmt.Errorf("%w: type %d before the hello", errFrame, k)
+	k, payload, err := wire.Read(c.socket)
+	if err == nil && k != wire.Hello {
+		err = fmt.Errorf("%w: type %d before the hello", wire.ErrFrame, k)
 	}
-	if errors.Is(err, errFrame) {
+	if errors.Is(err, wire.ErrFrame) {
 		a.ledger.Refused()
 	}
 	if err != nil {
@@ -136,16 +137,16 @@ func (a *agent) judge(ctx context.Context, c *conn) ([]byte, []int, error) {
 }
 
 // receive handles what both sides may send.
-func (a *agent) receive(ctx context.Context, peer nixl.PeerID, k kind, payload []byte) error {
-	if k != note {
-		return fmt.Errorf("%w: type %d out of place", errFrame, k)
+func (a *agent) receive(ctx context.Context, peer nixl.PeerID, k wire.Kind, payload []byte) error {
+	if k != wire.Note {
+		return fmt.Errorf("%w: type %d out of place", wire.ErrFrame, k)
 	}
 	return a.inbox.PutNote(ctx, nixl.Event{Peer: peer, Payload: payload})
 }
 
 // lost reports the end of a connection, and the peer's if it was the last.
 func (a *agent) lost(peer nixl.PeerID, cause error, last bool) {
-	if errors.Is(cause, errFrame) {
+	if errors.Is(cause, wire.ErrFrame) {
 		a.ledger.Add(peer, nixl.Counters{NotesRefused: 1})
 	}
 	a.config.Logger.Info("nixl connection ended", "transport", transport, "peer", peer.String(), "error", cause)

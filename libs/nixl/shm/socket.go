@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
 // listen binds the socket file for this user alone. A file on which nobody
@@ -82,7 +82,7 @@ func unlink(path string, own fileID) error {
 
 // sendWelcome sends the metadata with the descriptors of the regions.
 func sendWelcome(c *net.UnixConn, metadata []byte, fds []int) error {
-	frame := appendFrame(nil, welcome, metadata)
+	frame := wire.Append(nil, wire.Welcome, metadata)
 	var rights []byte
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
@@ -95,11 +95,14 @@ func sendWelcome(c *net.UnixConn, metadata []byte, fds []int) error {
 	return err
 }
 
+// maxFiles is the most descriptors that the kernel passes with one message (SCM_MAX_FD).
+const maxFiles = 253
+
 // receiveAnswer reads the first frame of the listening side and the descriptors that
 // came with it, which are the caller's to close.
-func receiveAnswer(c *net.UnixConn) (k kind, payload []byte, fds []int, err error) {
-	var h [headerBytes]byte
-	rights := make([]byte, unix.CmsgSpace(4*nixl.MaxRegions))
+func receiveAnswer(c *net.UnixConn) (k wire.Kind, payload []byte, fds []int, err error) {
+	var h [wire.HeaderBytes]byte
+	rights := make([]byte, unix.CmsgSpace(4*maxFiles))
 	n, rn, flags, _, err := c.ReadMsgUnix(h[:], rights)
 	if err != nil {
 		return 0, nil, nil, err
@@ -117,7 +120,7 @@ func receiveAnswer(c *net.UnixConn) (k kind, payload []byte, fds []int, err erro
 	if _, err = io.ReadFull(c, h[n:]); err != nil {
 		return 0, nil, fds, err
 	}
-	k, payload, err = readPayload(c, h)
+	k, payload, err = wire.ReadRest(c, h)
 	return k, payload, fds, err
 }
 

@@ -81,6 +81,8 @@ func (t *Table) Find(peer nixl.PeerID, op nixl.Op, region nixl.RegionID, g *nixl
 	switch {
 	case e == nil:
 		return nil, fmt.Errorf("no grant %d for %ss by %s is in force: %w", g.Number, op, peer, nixl.ErrNotGranted)
+	case e.Gate.Err() != nil:
+		return nil, e.Gate.Err()
 	case e.region != region:
 		return nil, fmt.Errorf("grant %d is for region %d, not %d: %w", g.Number, e.region, region, nixl.ErrNotGranted)
 	}
@@ -114,28 +116,51 @@ func (e *Entry) Covers(run block.Span) error {
 	return nil
 }
 
+// Has reports, as ErrNotGranted, a block that was not granted or, if the generation is
+// named, not in that one.
+func (e *Entry) Has(r block.Ref, named bool) error {
+	have, granted := e.generations[r.ID]
+	if !granted || named && have != r.Generation {
+		return fmt.Errorf("grant %d: block %d of generation %d is not among its blocks: %w", e.number, r.ID, r.Generation, nixl.ErrNotGranted)
+	}
+	return nil
+}
+
 // Revoke ends the grants of a number and waits, while ctx lasts, until nobody moves
 // bytes by them.
 func (t *Table) Revoke(ctx context.Context, peer nixl.PeerID, number uint64) error {
-	var idle []<-chan struct{}
-	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
-		if e := t.lookUp(peer, key{number, op}); e != nil {
-			idle = append(idle, e.Gate.Shut(fmt.Errorf("grant %d was revoked: %w", number, nixl.ErrNotGranted)))
+	keys := []key{{number, nixl.Write}, {number, nixl.Read}}
+	var shut []*Entry
+	for _, k := range keys {
+		e := t.lookUp(peer, k)
+		if e != nil {
+			e.Gate.Shut(fmt.Errorf("grant %d was revoked: %w", number, nixl.ErrNotGranted))
 		}
+		shut = append(shut, e)
 	}
-	for _, i := range idle {
-		if err := wait(ctx, i); err != nil {
+	for _, e := range shut {
+		if e == nil {
+			continue
+		}
+		if err := wait(ctx, e.Gate.Shut(nil)); err != nil { // it is shut
 			return fmt.Errorf("revoke grant %d of %s: %w: bytes are on their way (%w)", number, peer, nixl.ErrStillAlive, err)
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.grants[peer], key{number, nixl.Write})
-	delete(t.grants[peer], key{number, nixl.Read})
+	for i, k := range keys {
+		if shut[i] != nil && t.grants[peer][k] == shut[i] { // else it is a later grant of the number
+			delete(t.grants[peer], k)
+		}
+	}
+	t.prune(peer)
+	return nil
+}
+
+func (t *Table) prune(peer nixl.PeerID) {
 	if len(t.grants[peer]) == 0 {
 		delete(t.grants, peer)
 	}
-	return nil
 }
 
 func wait(ctx context.Context, idle <-chan struct{}) error {
@@ -152,9 +177,17 @@ func wait(ctx context.Context, idle <-chan struct{}) error {
 	}
 }
 
-// Forget drops all grants of a peer that was fenced.
+// Forget ends all grants of a peer that was fenced. One by which bytes are still moved is
+// kept, so that a Revoke does not take its absence for the proof.
 func (t *Table) Forget(peer nixl.PeerID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.grants, peer)
+	for k, e := range t.grants[peer] {
+		select {
+		case <-e.Gate.Shut(nixl.ErrFenced):
+			delete(t.grants[peer], k)
+		default:
+		}
+	}
+	t.prune(peer)
 }

@@ -50,6 +50,18 @@ func (b *Inbox) PutNote(ctx context.Context, e nixl.Event) error {
 	}
 }
 
+// OfferNote puts a note where there is room for it at once, and tells whether there was.
+func (b *Inbox) OfferNote(e nixl.Event) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.notes >= b.limit {
+		return false
+	}
+	b.notes++
+	b.put(e)
+	return true
+}
+
 // PutGone never waits.
 func (b *Inbox) PutGone(peer nixl.PeerID, cause error) {
 	b.mu.Lock()

@@ -3,16 +3,14 @@
 package mapped
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/grants"
-	"github.com/switchyard-llm/switchyard/libs/nixl/internal/list"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/mover"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/region"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/request"
 )
 
 // Peer is a connection with a peer that was added.
@@ -25,99 +23,50 @@ type Peer struct {
 	Grants *grants.Table
 }
 
-// Transfers is the part of an agent that makes transfers. All fields are required.
-type Transfers struct {
-	Self    nixl.PeerID
-	Regions *region.Table
-	Mover   *mover.Mover
-	// Find returns a peer that was added; ErrUnknownPeer or ErrClosed otherwise.
-	Find func(nixl.PeerID) (Peer, error)
-}
-
-// Prepare is nixl.Agent's.
-func (t *Transfers) Prepare(peer nixl.PeerID, id nixl.RegionID, runs []block.Span) (nixl.List, error) {
-	side, p := "local", Peer{Regions: t.Regions.Seal()}
-	if peer != t.Self {
-		var err error
-		if p, err = t.Find(peer); err != nil {
-			return nil, fmt.Errorf("prepare runs of %s: %w", peer, err)
+// New is the part of the agent self that makes transfers. find returns a peer that was
+// added; ErrUnknownPeer or ErrClosed otherwise.
+func New(self nixl.PeerID, regions *region.Table, m *mover.Mover, find func(nixl.PeerID) (Peer, error)) *request.Maker {
+	return &request.Maker{Self: self, Regions: regions, Find: func(id nixl.PeerID) (request.Peer, error) {
+		p, err := find(id)
+		if err != nil {
+			return request.Peer{}, err
 		}
-		side = "remote"
+		return request.Peer{ID: p.ID, Gate: p.Gate, Regions: region.Infos(p.Regions), Carrier: carrier{self, m, p}}, nil
+	}}
+}
+
+type carrier struct {
+	self  nixl.PeerID
+	mover *mover.Mover
+	peer  Peer
+}
+
+// Transfer checks the grant and binds the transfer to its gates.
+func (c carrier) Transfer(s request.Spec) (nixl.Transfer, error) {
+	if has := c.peer.Regions[s.Remote].Epoch(); s.Grant != nil && has < s.Grant.Epoch {
+		return nil, fmt.Errorf("%w: its memory has moved since it was mapped (epoch %d, the grant is of %d)", nixl.ErrGone, has, s.Grant.Epoch)
 	}
-	r, err := region.Find(side, p.Regions, id)
-	if err != nil {
-		return nil, fmt.Errorf("prepare runs of %s: %w", peer, err)
-	}
-	l, err := list.New(peer, id, r.Info().Bytes(), runs, p.Gate)
+	gates, err := c.gates(&s)
 	if err != nil {
 		return nil, err
 	}
-	return l, nil
-}
-
-// Make is nixl.Agent's.
-func (t *Transfers) Make(p nixl.Prepared) (nixl.Transfer, error) {
-	local, remote, err := list.Sides(t.Self, p)
-	if err != nil {
-		return nil, err
-	}
-	peer, err := t.Find(remote.Peer)
-	if err == nil && remote.Bound != peer.Gate {
-		err = fmt.Errorf("its runs were prepared for an earlier connection: %w", nixl.ErrUnknownPeer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", p.Op, remote.Peer, err)
-	}
-	runs, err := list.Pair(p.Op, local, remote, p.LocalRuns, p.RemoteRuns)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", p.Op, remote.Peer, err)
-	}
-	return t.transfer(peer, p.Op, p.Grant, local.Region, remote.Region, runs)
-}
-
-// Create is nixl.Agent's.
-func (t *Transfers) Create(r nixl.Request) (nixl.Transfer, error) {
-	peer, err := t.Find(r.Peer)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, err)
-	}
-	local, err := region.Find("local", t.Regions.Seal(), r.Local)
-	remote, remoteErr := region.Find("remote", peer.Regions, r.Remote)
-	if err = errors.Join(err, remoteErr); err == nil {
-		err = nixl.CheckCopies(r.Op, r.Copies, local.Info().Bytes(), remote.Info().Bytes())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", r.Op, r.Peer, err)
-	}
-	return t.transfer(peer, r.Op, r.Grant, r.Local, r.Remote, list.Of(r.Copies))
-}
-
-// transfer checks the grant and binds the transfer to its gates.
-func (t *Transfers) transfer(peer Peer, op nixl.Op, g *nixl.Grant, local, remote nixl.RegionID, runs list.Runs) (nixl.Transfer, error) {
-	gates, err := peer.gates(t.Self, op, remote, g, &runs)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", op, peer.ID, err)
-	}
-	return t.Mover.New(mover.Spec{
-		Peer: peer.ID, Op: op, Runs: runs, Local: t.Regions.Seal()[local], Remote: peer.Regions[remote], Gates: gates,
+	return c.mover.New(mover.Spec{
+		Peer: c.peer.ID, Op: s.Op, Runs: s.Runs, Local: s.Local, Remote: c.peer.Regions[s.Remote], Gates: gates,
 	}), nil
 }
 
-func (p Peer) gates(self nixl.PeerID, op nixl.Op, remote nixl.RegionID, g *nixl.Grant, runs *list.Runs) ([]*gate.Gate, error) {
-	if err := p.Gate.Err(); err != nil {
-		return nil, err
+func (c carrier) gates(s *request.Spec) ([]*gate.Gate, error) {
+	if c.peer.Grants == nil {
+		return []*gate.Gate{c.peer.Gate}, nil
 	}
-	if p.Grants == nil {
-		return []*gate.Gate{p.Gate}, nil
-	}
-	granted, err := p.Grants.Find(self, op, remote, g)
+	granted, err := c.peer.Grants.Find(c.self, s.Op, s.Remote, s.Grant)
 	if err != nil {
 		return nil, err
 	}
-	for i := range runs.Len() {
-		if err := granted.Covers(runs.At(i).Remote); err != nil {
+	for i := range s.Runs.Len() {
+		if err := granted.Covers(s.Runs.At(i).Remote); err != nil {
 			return nil, err
 		}
 	}
-	return []*gate.Gate{p.Gate, &granted.Gate}, nil
+	return []*gate.Gate{c.peer.Gate, &granted.Gate}, nil
 }

@@ -3,11 +3,10 @@ package mover
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/progress"
 )
 
 // The gates are asked again after stepBytes at the latest, so that a fence waits for
@@ -19,17 +18,11 @@ const (
 
 // transfer is run by one copier at a time.
 type transfer struct {
+	progress.Progress
 	Spec
 	mover         *Mover
 	local, remote []byte
 	gates         []*gate.Gate
-	cancelled     atomic.Bool
-
-	mu       sync.Mutex    // guards all below
-	done     chan struct{} // of the latest post; nil before the first
-	settled  bool
-	released bool
-	err      error
 }
 
 var _ nixl.Transfer = (*transfer)(nil)
@@ -41,83 +34,23 @@ func (t *transfer) Post(ctx context.Context) error {
 			return fmt.Errorf("%s %s: %w", t.Op, t.Peer, err)
 		}
 	}
-	if err := t.begin(); err != nil {
+	if err := t.Begin(); err != nil {
 		return fmt.Errorf("%s %s: %w", t.Op, t.Peer, err)
 	}
 	err := t.mover.enqueue(ctx, t)
 	if err != nil {
-		t.end(&nixl.AbortedError{Cause: err})
+		t.End(&nixl.AbortedError{Cause: err})
 	}
 	return err
 }
 
-func (t *transfer) begin() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.released:
-		return nixl.ErrReleased
-	case t.done != nil && !t.settled:
-		return nixl.ErrInProgress
-	}
-	t.cancelled.Store(false)
-	t.done, t.settled, t.err = make(chan struct{}), false, nil
-	return nil
-}
-
-func (t *transfer) end(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.settled, t.err = true, err
-	close(t.done)
-}
-
-// Status is nixl.Transfer's.
-func (t *transfer) Status() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.done == nil:
-		return nixl.ErrNotPosted
-	case !t.settled:
-		return nixl.ErrInProgress
-	}
-	return t.err
-}
-
-// Wait is nixl.Transfer's. It prefers the result to an ended ctx.
-func (t *transfer) Wait(ctx context.Context) error {
-	t.mu.Lock()
-	done := t.done
-	t.mu.Unlock()
-	if done == nil {
-		return nixl.ErrNotPosted
-	}
-	select {
-	case <-done:
-		return t.Status()
-	default:
-	}
-	select {
-	case <-done:
-		return t.Status()
-	case <-ctx.Done():
-		return &nixl.UnsettledError{Cause: ctx.Err()}
-	}
-}
-
-// Cancel is nixl.Transfer's.
-func (t *transfer) Cancel() { t.cancelled.Store(true) }
-
 // Release is nixl.Transfer's.
 func (t *transfer) Release() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.done != nil && !t.settled {
+	err := t.Progress.Release()
+	if err != nil {
 		t.Cancel()
-		return fmt.Errorf("release a transfer with %s: %w", t.Peer, nixl.ErrInProgress)
+		return fmt.Errorf("release a transfer with %s: %w", t.Peer, err)
 	}
-	t.released = true
 	return nil
 }
 
@@ -173,7 +106,7 @@ func (t *transfer) move() (moved uint64, err error) {
 
 // stopped returns why the transfer is to end, if it is.
 func (t *transfer) stopped() error {
-	if t.cancelled.Load() {
+	if t.Cancelled() {
 		return nixl.ErrCancelled
 	}
 	for _, g := range t.gates {
@@ -198,5 +131,5 @@ func (t *transfer) settle(moved uint64, err error) {
 		d.Transfers = 1
 	}
 	t.mover.ledger.Add(t.Peer, d)
-	t.end(err)
+	t.End(err)
 }

@@ -30,6 +30,9 @@ func New(id nixl.RegionID, info nixl.RegionInfo, m *memory.Memory) *Region {
 // ID is the region's number.
 func (r *Region) ID() nixl.RegionID { return r.id }
 
+// Epoch is the memory's own, or for a peer's memory the one in which it was mapped.
+func (r *Region) Epoch() uint64 { return r.info.Epoch + r.memory.Epoch() }
+
 // Memory is what the region lies in.
 func (r *Region) Memory() *memory.Memory { return r.memory }
 

@@ -56,6 +56,7 @@ func Infos(regions []*Region) []nixl.RegionInfo {
 	infos := make([]nixl.RegionInfo, len(regions))
 	for i, r := range regions {
 		infos[i] = r.info
+		infos[i].Epoch = r.Epoch()
 	}
 	return infos
 }
