@@ -16,7 +16,7 @@ type Config struct {
 	// KVFormat is a digest of all that makes keys and values mean the same; peers
 	// whose digests differ are refused.
 	KVFormat string
-	// Copiers is the number of goroutines that copy; 0 means 2.
+	// Copiers is the number of goroutines that copy, where the transport copies; 0 means 2.
 	Copiers int
 	// Transfers bounds the transfers that wait for a copier; 0 means 64. Post waits when it is full.
 	Transfers int

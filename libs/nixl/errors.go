@@ -58,8 +58,8 @@ func (e *AbortedError) Is(target error) bool { return target == ErrAborted }
 // Unwrap is the cause, such as ErrGone.
 func (e *AbortedError) Unwrap() error { return e.Cause }
 
-// UnsettledError says that a Wait ended while its transfer went on: it may still
-// write, so no memory that it uses may be given away.
+// UnsettledError says that a Wait ended while its transfer went on, or that its end
+// cannot be told: it may still write, so no memory that it uses may be given away.
 type UnsettledError struct{ Cause error }
 
 func (e *UnsettledError) Error() string { return ErrUnsettled.Error() + ": " + e.Cause.Error() }
@@ -67,7 +67,7 @@ func (e *UnsettledError) Error() string { return ErrUnsettled.Error() + ": " + e
 // Is makes the error match ErrUnsettled.
 func (e *UnsettledError) Is(target error) bool { return target == ErrUnsettled }
 
-// Unwrap is the error of the Wait's context.
+// Unwrap is the error of the Wait's context, or why the connection ended.
 func (e *UnsettledError) Unwrap() error { return e.Cause }
 
 // MismatchError names what two peers would have to agree on and do not.

@@ -10,7 +10,8 @@ type Counters struct {
 	TransfersAborted uint64
 	NotesSent        uint64 // queued for a peer
 	NotesReceived    uint64 // yielded by Receive
-	// NotesRefused counts frames that arrived with a wrong checksum, type or size.
+	// NotesRefused counts frames that arrived with a wrong checksum, type or size, those with
+	// blocks' bytes included.
 	NotesRefused uint64
 }
 

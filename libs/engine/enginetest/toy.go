@@ -2,6 +2,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 
 // ToyVocab is the size of the toy's vocabulary.
 const ToyVocab = 251
+
+// toyLayers is how often the toy keeps each row.
+const toyLayers = 2
 
 // Toy is an executor that keeps tokens and positions where a model keeps keys and values,
 // and draws the next token from a hash of all that it finds there. A row that is missing,
@@ -30,7 +34,7 @@ type Toy struct {
 func NewToy(blockTokens, contextTokens int) *Toy {
 	return &Toy{card: engine.Card{
 		Model: "toy", VocabTokens: ToyVocab, ContextTokens: contextTokens,
-		Layout:   block.Layout{BlockTokens: blockTokens, Layers: 1, KVHeads: 1, HeadDim: 1, ElemBytes: 4, KeysTransposed: true},
+		Layout:   block.Layout{BlockTokens: blockTokens, Layers: toyLayers, KVHeads: 1, HeadDim: 1, ElemBytes: 4, KeysTransposed: true},
 		KVFormat: "toy", NumericsID: "toy", Exact: true,
 	}}
 }
@@ -53,13 +57,15 @@ func (t *Toy) Step(ctx context.Context, b *engine.Batch) error {
 	}
 	for i := range b.Segments {
 		s := &b.Segments[i]
-		for j, token := range s.Tokens {
-			key, value := t.row(s.Blocks, s.Start+j)
-			binary.LittleEndian.PutUint32(key, token)
-			binary.LittleEndian.PutUint32(value, uint32(s.Start+j))
-		}
-		if s.Placed != nil {
-			s.Placed(0, s.Start, s.Start+len(s.Tokens))
+		for layer := range toyLayers {
+			for j, token := range s.Tokens {
+				key, value := t.row(s.Blocks, layer, s.Start+j)
+				binary.LittleEndian.PutUint32(key, token)
+				binary.LittleEndian.PutUint32(value, uint32(s.Start+j))
+			}
+			if s.Placed != nil {
+				s.Placed(layer, s.Start, s.Start+len(s.Tokens))
+			}
 		}
 		if s.Logits == nil {
 			continue
@@ -78,18 +84,24 @@ func (t *Toy) Step(ctx context.Context, b *engine.Batch) error {
 func (t *Toy) next(blocks []block.ID, n int) (sequence.Token, error) {
 	h := fnv.New64a()
 	for p := range n {
-		key, value := t.row(blocks, p)
-		if got := binary.LittleEndian.Uint32(value); got != uint32(p) {
-			return 0, fmt.Errorf("toy: position %d holds the row of %d", p, got)
+		first, _ := t.row(blocks, 0, p)
+		for layer := range toyLayers {
+			key, value := t.row(blocks, layer, p)
+			if got := binary.LittleEndian.Uint32(value); got != uint32(p) {
+				return 0, fmt.Errorf("toy: position %d of layer %d holds the row of %d", p, layer, got)
+			}
+			if !bytes.Equal(key, first) {
+				return 0, fmt.Errorf("toy: position %d differs from layer to layer", p)
+			}
 		}
-		h.Write(key)
+		h.Write(first)
 	}
 	return sequence.Token(h.Sum64() % ToyVocab), nil
 }
 
-func (t *Toy) row(blocks []block.ID, position int) (key, value []byte) {
+func (t *Toy) row(blocks []block.ID, layer, position int) (key, value []byte) {
 	size := t.card.Layout.BlockTokens
-	base := int(blocks[position/size])*t.card.Layout.BlockBytes() + position%size*4
+	base := t.card.Layout.LayerSpan(blocks[position/size], layer).Offset + position%size*4
 	return t.mem.Bytes()[base:][:4], t.mem.Bytes()[base+size*4:][:4]
 }
 

@@ -35,7 +35,11 @@ func running(t *testing.T, a nixl.Agent, err error) nixl.Agent {
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(context.Background()) }()
 	t.Cleanup(func() {
-		if err := errors.Join(a.Close(), <-ran, r.Close(), m.Close()); err != nil {
+		err := a.Close()
+		if end := <-ran; !errors.Is(end, nixl.ErrClosed) { // it may not have begun
+			err = errors.Join(err, end)
+		}
+		if err := errors.Join(err, r.Close(), m.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 
 // Command is one thing that a driven peer does; unused fields are empty.
 type Command struct {
-	Do            string // metadata, allow, add, remove, post, flood, notify, receive, fill, bytes, stats
+	Do            string // metadata, allow, add, remove, post, lanes, flood, notify, receive, fill, bytes, stats
 	Metadata      []byte
 	Peer          nixl.PeerID
 	Request       nixl.Request
@@ -82,6 +82,8 @@ func (h *host) carryOut(ctx context.Context, c Command, r *Result) (err error) {
 		err = h.agent.RemovePeer(c.Peer)
 	case "post":
 		err = h.post(ctx, c.Request)
+	case "lanes":
+		err = h.lanes(ctx, c.Peer, c.Offset)
 	case "flood":
 		h.flood(c.Request)
 	case "notify":

@@ -46,6 +46,7 @@ func Run(t *testing.T, tr Transport) {
 func runShared(t *testing.T, tr Transport, start starter) {
 	for name, test := range map[string]func(*testing.T, Transport, starter){
 		"a note follows its data":                  testOrder,
+		"notes follow their data under load":       testOrderUnderLoad,
 		"reads fetch the peer's bytes":             testRead,
 		"bad descriptors move no byte":             testDescriptors,
 		"zero lengths and no copies complete":      testZeroLength,
