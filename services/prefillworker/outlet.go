@@ -29,6 +29,7 @@ type outlet struct {
 	complete bool       // ready will not change any more
 
 	// Owned by run.
+	seen    []int // ready, as it was
 	written []int // by layer: blocks of the ticket that were posted
 	copies  []nixl.Copy
 	posted  chan posted
@@ -119,11 +120,12 @@ func (o *outlet) post(ctx context.Context) error {
 // postReady posts the layers of the blocks that are full by now and, at the end, the
 // rows of the last, partial block.
 func (o *outlet) postReady(ctx context.Context) (complete bool, err error) {
-	for layer := range o.written {
-		o.mu.Lock()
-		ready := o.ready[layer]
-		complete = o.complete
-		o.mu.Unlock()
+	// All at one time: what is ready when complete is seen must be all that there will be.
+	o.mu.Lock()
+	o.seen = append(o.seen[:0], o.ready...)
+	complete = o.complete
+	o.mu.Unlock()
+	for layer, ready := range o.seen {
 		if err := o.postLayer(ctx, layer, ready); err != nil {
 			return false, err
 		}

@@ -2,6 +2,7 @@ package prefillworker
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/scheduler"
+	"github.com/switchyard-llm/switchyard/libs/worker"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 )
 
@@ -81,6 +84,46 @@ func TestAnAbortInTheMiddleStopsTheWrites(t *testing.T) {
 	h.decode.answerNote(committed)
 	h.acknowledged()
 	h.checkIdle()
+}
+
+// TestLayersThatBecomeReadyInTheMiddleOfALookAreWritten has the computation end while the
+// first layer's transfer is being made.
+func TestLayersThatBecomeReadyInTheMiddleOfALookAreWritten(t *testing.T) {
+	h := newHarness(t, nil)
+	h.start()
+	ctx := within(t)
+	peer, err := h.worker.Meet(ctx, h.decode.instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket := h.decode.ticket(0).GetTicket()
+	if err := h.decode.allow(h.agent.ID(), ticket); err != nil {
+		t.Fatal(err)
+	}
+	q, err := h.worker.Scheduler.Submit(worker.Spec(spec()), &result{done: make(chan struct{})}, scheduler.Options{PromptOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(q.Wait(ctx), q.Table().Extend(len(prompt))); err != nil {
+		t.Fatal(err)
+	}
+	task := &task{p: h.p, a: h.p.begin(ctx, "t"), peer: peer, ticket: ticket, q: q}
+	o := task.newOutlet()
+	h.agent.posted = func(_ nixl.Op, transfer nixl.Transfer) nixl.Transfer {
+		o.allPlaced(len(prompt), true)
+		return transfer
+	}
+	o.placed(0, 0, blockTokens)
+	if err := o.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if want := uint64(len(prompt) * h.worker.Layout().RowBytes()); h.agent.Stats().BytesWritten != want {
+		t.Errorf("%d bytes were written, want %d", h.agent.Stats().BytesWritten, want)
+	}
+	task.a.stopWriting()
+	h.p.finish(task.a)
+	q.Cancel()
+	q.Release()
 }
 
 // doubtful is a transfer whose end its transport cannot tell until it may.
