@@ -129,6 +129,17 @@ func NewPool(c Config) (*Pool, error) {
 	return p, nil
 }
 
+// Readable says whether a block holds rows that somebody may read: it is OPEN, SEALED or HELD.
+func (p *Pool) Readable(b ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.blocks[b].state {
+	case Open, Sealed, Held:
+		return true
+	}
+	return false
+}
+
 // move changes a block's state; nothing else does.
 func (p *Pool) move(b ID, to State) {
 	r := &p.blocks[b]

@@ -84,6 +84,20 @@ func (p *Pool) AbortTicket(number uint64) (Quarantined, bool) {
 	return qs[0], true
 }
 
+// AbortOver takes all tickets that name one of the blocks, whoever holds them, since the
+// memory under the blocks is about to move.
+func (p *Pool) AbortOver(blocks []ID) []Quarantined {
+	moving := make(map[ID]bool, len(blocks))
+	for _, b := range blocks {
+		moving[b] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.abortAll(func(tk *ticket) bool {
+		return slices.ContainsFunc(tk.Blocks, func(r Ref) bool { return moving[r.ID] })
+	})
+}
+
 // AbortWriter takes all tickets and ends all holds of a writer that died or
 // cannot be reached.
 func (p *Pool) AbortWriter(w WriterID) []Quarantined {
