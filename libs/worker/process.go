@@ -5,40 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu"
 	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
-	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
-	"github.com/switchyard-llm/switchyard/libs/nixl/shm"
 	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/service"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 )
 
-// The transports by which workers reach each other's memory.
-const (
-	InProc = "inproc" // workers of one process
-	Shm    = "shm"    // processes of one host
-)
-
 // ProcessConfig is what both worker services read from their file, environment and flags.
 type ProcessConfig struct {
 	service.Config `yaml:",inline"`
+	TransferConfig `yaml:",inline"`
 
-	NATS      string       `yaml:"nats" help:"URL of NATS"`
-	Transport string       `yaml:"transport" help:"how KV blocks reach other workers: shm (processes of one host)"`
-	Sockets   string       `yaml:"sockets" help:"folder for the sockets of the shm transport; the same for all workers of a host"`
-	Engine    EngineConfig `yaml:"engine"`
-	Pool      Config       `yaml:"pool"`
-	Queue     QueueConfig  `yaml:"queue"`
+	NATS   string       `yaml:"nats" help:"URL of NATS"`
+	Engine EngineConfig `yaml:"engine"`
+	Pool   Config       `yaml:"pool"`
+	Queue  QueueConfig  `yaml:"queue"`
 }
 
 // EngineConfig says what a worker computes with.
@@ -48,6 +37,7 @@ type EngineConfig struct {
 	Name        string `yaml:"name" help:"name under which the model is served; its own if empty"`
 	BlockTokens int    `yaml:"block_tokens" help:"tokens per KV block: 16 to 128, a multiple of 16; equal on all workers of a model"`
 	Threads     int    `yaml:"threads" help:"threads of one step; 0 is one per core"`
+	Style       Style  `yaml:"style" help:"how prompts are handed off: push (by the prefill queue), pull or rendezvous (the decode worker calls); equal on all workers of a model"`
 }
 
 // QueueConfig bounds the prefill queue.
@@ -62,8 +52,8 @@ func DefaultProcessConfig(listen string) ProcessConfig {
 	q := prefillqueue.DefaultConfig()
 	return ProcessConfig{
 		Config: service.DefaultConfig("", listen, 30*time.Second),
-		NATS:   nats.DefaultURL, Transport: Shm, Sockets: filepath.Join(os.TempDir(), "switchyard"),
-		Engine: EngineConfig{Kind: "cpu", Model: modelstore.DefaultModel, BlockTokens: 16},
+		NATS:   nats.DefaultURL, TransferConfig: DefaultTransferConfig(),
+		Engine: EngineConfig{Kind: "cpu", Model: modelstore.DefaultModel, BlockTokens: 16, Style: Push},
 		Pool:   DefaultConfig(),
 		Queue:  QueueConfig{Jobs: q.MaxJobs, AckWait: q.AckWait, Timeout: q.PublishTimeout},
 	}
@@ -74,16 +64,14 @@ func (c ProcessConfig) Validate() error {
 	switch {
 	case c.NATS == "":
 		return errors.New("nats is empty, want a URL")
-	case c.Transport != InProc && c.Transport != Shm:
-		return fmt.Errorf("transport is %q, want %s or %s", c.Transport, InProc, Shm)
-	case c.Transport == Shm && c.Sockets == "":
-		return errors.New("sockets is empty, want a folder")
 	case c.Engine.Kind != "cpu":
 		return fmt.Errorf("engine.kind is %q, want cpu", c.Engine.Kind)
 	case c.Engine.Model == "":
 		return errors.New("engine.model is empty, want a GGUF file or a name")
+	case !c.Engine.Style.valid():
+		return fmt.Errorf("engine.style is %q, want one of %v", c.Engine.Style, styles)
 	}
-	return errors.Join(c.Config.Validate(), c.Pool.Validate())
+	return errors.Join(c.Config.Validate(), c.TransferConfig.Validate(), c.Pool.Validate())
 }
 
 // Shared is what workers of one process have in common. With the zero value a worker
@@ -163,36 +151,18 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	agent, open, err := p.newAgent(cfg, executor, shared.Network)
+	base := nixl.Config{Name: p.ID, Incarnation: p.Incarnation, KVFormat: executor.Card().KVFormat, Logger: p.Log}
+	agent, err := cfg.TransferConfig.agent(base, cfg.Listen, shared.Network)
 	if err != nil {
 		return err
 	}
 	p.OnClose(agent.Close)
-	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: open, Logger: p.Log})
+	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: cfg.memory(), Logger: p.Log})
 	if err != nil {
 		return err
 	}
 	p.OnClose(p.Worker.Close)
 	return p.Worker.observe(p.Telemetry.Meter())
-}
-
-type opener = func(size int) (*memory.Memory, error)
-
-// newAgent also tells how to map memory that the agent can register.
-func (p *Process) newAgent(cfg ProcessConfig, executor engine.Executor, network *inproc.Network) (nixl.Agent, opener, error) {
-	c := nixl.Config{Name: p.ID, Incarnation: p.Incarnation, KVFormat: executor.Card().KVFormat, Logger: p.Log}
-	if cfg.Transport == InProc {
-		if network == nil {
-			return nil, nil, errors.New("transport is inproc, want shm: this process has no other workers")
-		}
-		agent, err := network.NewAgent(c)
-		return agent, memory.Anonymous, err
-	}
-	if err := os.MkdirAll(cfg.Sockets, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("sockets is %q: %w", cfg.Sockets, err)
-	}
-	agent, err := shm.New(shm.Config{Config: c, Socket: filepath.Join(cfg.Sockets, p.ID+".sock")})
-	return agent, memory.Shared, err
 }
 
 func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, shared Shared) (err error) {
@@ -218,5 +188,6 @@ func (p *Process) describe(cfg ProcessConfig, role instancev1.Role) error {
 	}
 	p.Instance = p.Describe(role)
 	p.Instance.Model, p.Instance.Transfer = p.Worker.ModelCard(), []*instancev1.TransferEndpoint{endpoint}
+	p.Instance.Model.HandOffStyle = cfg.Engine.Style.Wire()
 	return nil
 }

@@ -137,6 +137,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// MemoryEpoch is that of the pool's memory, as tickets carry it.
+func (w *Worker) MemoryEpoch() uint64 { return w.region.Epoch() }
+
 // Options are how a sequence shares blocks: only with its own model and cache salt.
 func (w *Worker) Options(salt string) scheduler.Options {
 	return scheduler.Options{

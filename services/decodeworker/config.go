@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
-	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -67,7 +66,7 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 	if err == nil {
 		deps := Deps{
 			Worker: p.Worker, Instance: p.Instance, Listener: p.Listener, Server: p.Server,
-			Queue: queue{p.Queue}, PrefillWorkers: s.prefillWorkers, Policy: s.policy.Load, Abort: s.abort,
+			Queue: p.Queue, PrefillWorkers: s.prefillWorkers, Policy: s.policy.Load, Abort: s.abort, PrefillWorker: s.prefillWorker,
 			Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
 				return p.Discovery.Register(ctx, i)
 			},
@@ -100,28 +99,28 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(err, g.Wait(), s.conns.Close(), s.process.Close())
 }
 
-// prefillWorkers are those whose blocks this worker could take.
+// prefillWorkers are those whose blocks this worker could take, block by block, in its own style.
 func (s *Service) prefillWorkers() []*instancev1.Instance {
-	card := s.process.Worker.Card()
-	return slices.DeleteFunc(s.prefills.Snapshot().Live(card.Model), func(i *instancev1.Instance) bool {
-		return i.GetModel().GetKvFormat() != card.KVFormat
+	card := s.process.Instance.GetModel()
+	return slices.DeleteFunc(s.prefills.Snapshot().Live(card.GetName()), func(i *instancev1.Instance) bool {
+		m := i.GetModel()
+		return m.GetKvFormat() != card.GetKvFormat() || m.GetBlockTokens() != card.GetBlockTokens() || worker.StyleOf(m) != worker.StyleOf(card)
 	})
 }
 
-func (s *Service) abort(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error {
+func (s *Service) prefillWorker(address string) (prefillworkerv1.PrefillWorkerClient, error) {
 	conn, err := s.conns.To(address)
+	if err != nil {
+		return nil, err
+	}
+	return prefillworkerv1.NewPrefillWorkerClient(conn), nil
+}
+
+func (s *Service) abort(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error {
+	client, err := s.prefillWorker(address)
 	if err != nil {
 		return err
 	}
-	_, err = prefillworkerv1.NewPrefillWorkerClient(conn).Abort(ctx, r)
+	_, err = client.Abort(ctx, r)
 	return err
-}
-
-// queue is the prefill queue as this service sees it.
-type queue struct{ *prefillqueue.Queue }
-
-// Waiting implements Queue.
-func (q queue) Waiting(ctx context.Context) (int, error) {
-	depth, err := q.Depth(ctx)
-	return depth.Waiting, err
 }

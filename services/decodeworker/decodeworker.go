@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -26,13 +27,14 @@ import (
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/handoff"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/speed"
 )
 
 // Queue is the prefill queue as a decode worker sees it.
 type Queue interface {
 	handoff.Queue
-	// Waiting is how many jobs no prefill worker has taken yet.
-	Waiting(ctx context.Context) (int, error)
+	// Depth is how many jobs wait and are in work, and for how long.
+	Depth(ctx context.Context) (prefillqueue.Depth, error)
 }
 
 // Registration is the worker's entry among the members.
@@ -52,6 +54,8 @@ type Deps struct {
 	Queue    Queue
 	// PrefillWorkers are the live prefill workers whose blocks this worker could take.
 	PrefillWorkers func() []*instancev1.Instance
+	// PrefillWorker reaches the one at an address. It is not used in the push style.
+	PrefillWorker func(address string) (prefillworkerv1.PrefillWorkerClient, error)
 	// Policy is the one in force.
 	Policy func() disagg.Policy
 	// Abort asks a prefill worker for its word that it is quiet.
@@ -75,8 +79,12 @@ type DecodeWorker struct {
 	tracer  trace.Tracer
 	handoff *handoff.Coordinator
 
+	speeds  *speed.Learner
+	metrics metrics
+
 	mu     sync.Mutex // guards the counters
 	counts placements
+	phases phases
 
 	attached attachments
 	intake   *intake
@@ -96,6 +104,7 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 		cfg: cfg, deps: deps, log: deps.Logger,
 		tracer:  deps.Tracer.Tracer("switchyard/decodeworker"),
 		counts:  placements{reasons: make(map[string]uint64)},
+		speeds:  speed.New(start(cfg, deps)),
 		intake:  newIntake(),
 		leaving: make(chan struct{}),
 	}
@@ -104,13 +113,25 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 	}
 	var err error
 	if d.handoff, err = handoff.New(cfg.HandOff, handoff.Deps{
-		Worker: deps.Worker, Queue: deps.Queue, Abort: deps.Abort, PrefillWorkers: d.prefillWorkers,
+		Worker: deps.Worker, Style: cfg.Engine.Style, Queue: deps.Queue,
+		PrefillWorkers: deps.PrefillWorkers, Abort: deps.Abort, Client: deps.PrefillWorker,
 		Logger: deps.Logger, Tracer: deps.Tracer,
 	}); err != nil {
 		return nil, fmt.Errorf("decode worker: %w", err)
 	}
+	if cfg.Engine.Style != worker.Push {
+		d.deps.Queue = noQueue{d.handoff.InFlight}
+	}
 	decodeworkerv1.RegisterDecodeWorkerServer(deps.Server, d)
 	return d, nil
+}
+
+// start is what is believed of the speeds before anything was measured.
+func start(cfg Config, deps Deps) speed.Start {
+	s := speed.DefaultStart(deps.Worker.Layout().BlockTokens, cfg.Pool.StepTokens)
+	l := cfg.LinkClass().Start()
+	s.LinkBytesPerSecond, s.LinkLatency = l.BytesPerSecond, l.Latency
+	return s
 }
 
 // Run serves until ctx ends: it then says that it drains, takes no new sequences, lets

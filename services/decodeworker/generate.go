@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -17,7 +18,6 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
-	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/handoff"
 )
 
@@ -41,8 +41,10 @@ type generation struct {
 	stop          func() bool // undoes the watch on the caller's context
 	placement     generationv1.Placement
 	prefillWorker string
+	decided       decided
 
-	tokens int // generated; the sink's calls follow one another
+	phase  phase // guarded by d.mu
+	tokens int   // generated; the sink's calls follow one another
 }
 
 // output is where a generation's tokens and its terminal status go. Its calls return at once.
@@ -116,17 +118,23 @@ func (g *generation) refused(ctx context.Context, err error) {
 // place decides where the prompt is computed, has it computed if that is elsewhere, and
 // answers what hands the sequence to the step loop.
 func (g *generation) place(ctx context.Context) (start func() error) {
-	decision := g.decide(ctx)
-	if !decision.Remote {
-		g.placed(generationv1.Placement_PLACEMENT_LOCAL, string(decision.Reason), "")
+	g.decided = g.decide(ctx)
+	reason := string(g.decided.Reason)
+	if !g.decided.Remote {
+		g.placed(generationv1.Placement_PLACEMENT_LOCAL, reason, "")
+		g.enter(prefilling)
 		return g.sequence.Start
 	}
+	g.enter(handedOff)
 	first, err := g.d.handoff.Prefill(ctx, g.sequence, g.msg)
 	if err == nil {
-		g.placed(generationv1.Placement_PLACEMENT_REMOTE, string(decision.Reason), first.PrefillWorker)
+		g.placed(generationv1.Placement_PLACEMENT_REMOTE, reason, first.PrefillWorker)
+		g.learnRemote(first)
 		return func() error { return g.sequence.Attach(first.Token, first.Finish) }
 	}
 	if ctx.Err() == nil {
+		g.learnLost(err)
+		g.enter(prefilling)
 		err = g.fallBack(ctx, err)
 	}
 	if err != nil {
@@ -149,28 +157,6 @@ func (g *generation) fallBack(ctx context.Context, cause error) error {
 	return err
 }
 
-// decide gathers the facts and applies the policy in force.
-func (g *generation) decide(ctx context.Context) disagg.Decision {
-	ctx, span := g.d.tracer.Start(ctx, "decodeworker.decide")
-	defer span.End()
-	policy := g.d.deps.Policy()
-	facts := disagg.Facts{
-		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: g.d.prefillWorkers(),
-		OfferedTokens: g.d.deps.Worker.Pool.HoldRoom() * g.d.deps.Worker.Layout().BlockTokens,
-	}
-	if policy.Policy == disagg.Threshold && facts.PrefillWorkers > 0 {
-		waiting, err := g.d.deps.Queue.Waiting(ctx)
-		facts.QueueWaiting, facts.QueueKnown = waiting, err == nil
-	}
-	decision := disagg.Decide(policy, facts)
-	span.SetAttributes(
-		attribute.String("policy", policy.Policy), attribute.String("reason", string(decision.Reason)),
-		attribute.Bool("remote", decision.Remote), attribute.Int("uncached_tokens", facts.PromptTokens-facts.CachedTokens),
-		attribute.Int("queue_waiting", facts.QueueWaiting), attribute.Int("prefill_workers", facts.PrefillWorkers),
-	)
-	return decision
-}
-
 func (g *generation) placed(p generationv1.Placement, reason, prefillWorker string) {
 	g.placement, g.prefillWorker = p, prefillWorker
 	g.span.SetAttributes(attribute.String("placement", p.String()))
@@ -190,7 +176,9 @@ func (g *generation) placed(p generationv1.Placement, reason, prefillWorker stri
 
 // Token implements scheduler.Sink.
 func (g *generation) Token(t sequence.Token) {
-	g.tokens++
+	if g.tokens++; g.tokens == 1 {
+		g.firstToken()
+	}
 	g.out.Token(t)
 }
 
@@ -206,7 +194,9 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	if g.decode != nil {
 		g.decode.SetAttributes(attribute.Int("tokens", g.tokens))
 		g.decode.End()
+		g.d.learnSteps(time.Now())
 	}
+	g.enter(over)
 	if errors.Is(err, scheduler.ErrClosed) {
 		err = refusal(err)
 	}

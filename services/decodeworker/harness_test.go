@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	noopmeter "go.opentelemetry.io/otel/metric/noop"
-	"go.opentelemetry.io/otel/trace/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -22,6 +23,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
 	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
+	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -63,6 +65,7 @@ func take[T any](t *testing.T, what string, c <-chan T) (v T) {
 type memoryQueue struct {
 	arrived chan *transferv1.RemotePrefillRequest
 	number  atomic.Uint64
+	depth   atomic.Pointer[prefillqueue.Depth] // nil: it does not answer
 }
 
 func (q *memoryQueue) Publish(_ context.Context, r *transferv1.RemotePrefillRequest, _ string) (uint64, error) {
@@ -71,7 +74,12 @@ func (q *memoryQueue) Publish(_ context.Context, r *transferv1.RemotePrefillRequ
 }
 
 func (q *memoryQueue) Delete(context.Context, uint64) error { return nil }
-func (q *memoryQueue) Waiting(context.Context) (int, error) { return 0, nil }
+func (q *memoryQueue) Depth(context.Context) (prefillqueue.Depth, error) {
+	if d := q.depth.Load(); d != nil {
+		return *d, nil
+	}
+	return prefillqueue.Depth{}, prefillqueue.ErrUnreachable
+}
 
 // entry is the worker's entry among the members.
 type entry struct {
@@ -108,6 +116,8 @@ type harness struct {
 	entry  *entry
 	net    *inproc.Network
 	abort  func(*prefillworkerv1.AbortRequest) error
+	spans  *tracetest.InMemoryExporter
+	meter  *sdkmetric.ManualReader
 
 	policy   atomic.Pointer[disagg.Policy]
 	prefills atomic.Pointer[[]*instancev1.Instance]
@@ -125,8 +135,10 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		queue: &memoryQueue{arrived: make(chan *transferv1.RemotePrefillRequest, 16)},
 		entry: &entry{changes: make(chan *instancev1.Instance, 4), left: make(chan struct{}), fail: make(chan error)},
 		abort: func(*prefillworkerv1.AbortRequest) error { return nil },
+		spans: tracetest.NewInMemoryExporter(), meter: sdkmetric.NewManualReader(),
 	}
 	h.policy.Store(&disagg.Policy{Policy: disagg.Never})
+	h.queue.depth.Store(&prefillqueue.Depth{})
 	h.prefills.Store(&[]*instancev1.Instance{{Id: "prefill", Incarnation: "1"}})
 	h.toy.BeforeStep = func(ctx context.Context, _ *engine.Batch) error {
 		if h.step != nil {
@@ -154,7 +166,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 	h.d, err = New(cfg, Deps{
 		Worker: h.worker, Instance: &instancev1.Instance{Id: "decode", Incarnation: "1"}, Listener: listener,
 		Server: rpc.NewServer(rpc.ServerOptions{}), Queue: h.queue, Logger: log,
-		Tracer: noop.NewTracerProvider(), Meter: noopmeter.NewMeterProvider(),
+		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(h.spans)), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(h.meter)),
 		PrefillWorkers: func() []*instancev1.Instance { return *h.prefills.Load() },
 		Policy:         func() disagg.Policy { return *h.policy.Load() },
 		Abort:          func(_ context.Context, _ string, r *prefillworkerv1.AbortRequest) error { return h.abort(r) },
@@ -201,7 +213,7 @@ func (h *harness) stopped() {
 	h.ran <- nil // for whoever asks again
 }
 
-// checkIdle waits until all blocks are free or cached.
+// checkIdle waits until all blocks are free or cached and no sequence is at anything.
 func (h *harness) checkIdle() {
 	h.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -209,7 +221,7 @@ func (h *harness) checkIdle() {
 	deadline := time.After(patience)
 	for {
 		c, r := h.worker.Pool.Counts(), h.worker.Scheduler.Report()
-		if c.Now[block.Free]+c.Now[block.Sealed] == c.Capacity && c.Booked == 0 && r.Running+r.Waiting == 0 {
+		if c.Now[block.Free]+c.Now[block.Sealed] == c.Capacity && c.Booked == 0 && r.Running+r.Waiting == 0 && h.atNothing() {
 			return
 		}
 		select {
@@ -218,6 +230,12 @@ func (h *harness) checkIdle() {
 			h.t.Fatalf("not everything came back: %+v, %+v", c, r)
 		}
 	}
+}
+
+func (h *harness) atNothing() bool {
+	h.d.mu.Lock()
+	defer h.d.mu.Unlock()
+	return h.d.phases == phases{}
 }
 
 var prompt = []sequence.Token{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}

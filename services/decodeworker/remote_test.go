@@ -28,11 +28,12 @@ type prefiller struct {
 	agent nixl.Agent
 	mem   nixl.Region
 	toy   *enginetest.Toy
+	work  func(*transferv1.CompletionNote) // says how long it took
 }
 
 func (h *harness) prefiller() *prefiller {
 	h.t.Helper()
-	p := &prefiller{h: h, toy: enginetest.NewToy(blockTokens, 150)}
+	p := &prefiller{h: h, toy: enginetest.NewToy(blockTokens, 150), work: func(*transferv1.CompletionNote) {}}
 	m, err := memory.Anonymous(40 * p.toy.Card().Layout.BlockBytes())
 	if err != nil {
 		h.t.Fatal(err)
@@ -102,11 +103,13 @@ func (p *prefiller) complete(job *transferv1.RemotePrefillRequest, ticket *trans
 	if err := transfer.Wait(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	note, err := proto.Marshal(&transferv1.CompletionNote{
+	done := &transferv1.CompletionNote{
 		TransferId: job.GetTransferId(), Ticket: ticket.GetNumber(), Blocks: ticket.GetBlocks(), PrefillWorker: "prefill",
 		FirstPosition: ticket.GetFirstPosition(), EndPosition: ticket.GetEndPosition(),
 		FirstTokens: []*transferv1.FirstToken{{Token: first}},
-	})
+	}
+	p.work(done)
+	note, err := proto.Marshal(done)
 	if err != nil {
 		t.Fatal(err)
 	}

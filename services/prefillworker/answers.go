@@ -50,6 +50,7 @@ func (p *PrefillWorker) answered(event nixl.Event) {
 // peerGone ends what is under way with a decode worker that is gone.
 func (p *PrefillWorker) peerGone(peer nixl.PeerID) {
 	p.log.Info("a decode worker is gone", "peer", peer.String())
+	p.dropAll(nixl.ErrGone, func(c *call) bool { return c.decode == peer })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for k, a := range p.tickets {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
-	"github.com/switchyard-llm/switchyard/libs/rpc"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
@@ -71,17 +70,22 @@ func (a *attempt) end(cause error) <-chan struct{} {
 	return a.writing
 }
 
-// begin makes an attempt known.
+// begin makes an attempt of this worker's own choice known.
 func (p *PrefillWorker) begin(ctx context.Context, transfer string) *attempt {
+	p.mu.Lock()
+	p.count++
+	n := p.count
+	p.mu.Unlock()
+	return p.beginAs(ctx, attemptKey{transfer, fmt.Sprintf("%s/%d", p.deps.Worker.ID(), n)})
+}
+
+// beginAs makes an attempt known.
+func (p *PrefillWorker) beginAs(ctx context.Context, key attemptKey) *attempt {
 	ctx, cancel := context.WithCancelCause(ctx)
+	a := &attempt{key: key, ctx: ctx, cancel: cancel, answer: make(chan transferv1.NoteOutcome, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count++
-	a := &attempt{
-		key: attemptKey{transfer, fmt.Sprintf("%s/%d", p.deps.Worker.ID(), p.count)},
-		ctx: ctx, cancel: cancel, answer: make(chan transferv1.NoteOutcome, 1),
-	}
-	p.attempts[a.key] = a
+	p.attempts[key] = a
 	return a
 }
 
@@ -97,11 +101,11 @@ func (p *PrefillWorker) finish(a *attempt) (quiet bool) {
 }
 
 // Abort implements prefillworkerv1.PrefillWorkerServer. An attempt that is not known has
-// ended: numbers are not used again, so its grant never will be.
+// ended, and its grant will never be used: numbers of this worker's choice are not used
+// again, and one that a decode worker chose is confirmed there before the first byte.
 func (p *PrefillWorker) Abort(ctx context.Context, r *prefillworkerv1.AbortRequest) (*prefillworkerv1.AbortResponse, error) {
-	if self := p.deps.Worker.ID(); r.GetPrefillIncarnation() != self.Incarnation {
-		return nil, rpc.FailedPrecondition("incarnation",
-			fmt.Sprintf("prefill_incarnation is %q, this is %s", r.GetPrefillIncarnation(), self))
+	if err := p.meant(r.GetPrefillIncarnation()); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	a := p.attempts[attemptKey{r.GetTransferId(), r.GetAttemptId()}]

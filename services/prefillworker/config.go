@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
@@ -17,12 +18,18 @@ import (
 type Config struct {
 	worker.ProcessConfig `yaml:",inline"`
 
-	Jobs int `yaml:"jobs" help:"most jobs in work at once: one is computed while the blocks of another travel"`
+	Jobs         int           `yaml:"jobs" help:"most jobs in work at once (push): one is computed while the blocks of another travel"`
+	Calls        int           `yaml:"calls" help:"most prompts in work at once that decode workers asked for (pull, rendezvous); further ones are refused and computed elsewhere"`
+	Hold         time.Duration `yaml:"hold" help:"how long a prompt that was asked for is held for its reader (pull), beside the time per token"`
+	HoldPerToken time.Duration `yaml:"hold_per_token" help:"how much longer it is held for each token to read"`
 }
 
 // DefaultConfig runs on one host with the usual ports of etcd and NATS.
 func DefaultConfig() Config {
-	c := Config{ProcessConfig: worker.DefaultProcessConfig("127.0.0.1:7004"), Jobs: 2}
+	c := Config{
+		ProcessConfig: worker.DefaultProcessConfig("127.0.0.1:7004"), Jobs: 2, Calls: 8,
+		Hold: 10 * time.Second, HoldPerToken: time.Millisecond,
+	}
 	c.Pool.StepTokens = 256 // nothing decodes here
 	return c
 }
@@ -31,6 +38,15 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	if c.Jobs < 1 {
 		return fmt.Errorf("jobs is %d, want at least 1", c.Jobs)
+	}
+	if c.Calls < 1 {
+		return fmt.Errorf("calls is %d, want at least 1", c.Calls)
+	}
+	if c.Hold <= 0 {
+		return fmt.Errorf("hold is %v, want more than 0", c.Hold)
+	}
+	if c.HoldPerToken < 0 {
+		return fmt.Errorf("hold_per_token is %v, want at least 0", c.HoldPerToken)
 	}
 	return c.ProcessConfig.Validate()
 }

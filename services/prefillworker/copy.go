@@ -89,7 +89,7 @@ func (t *task) grant(op nixl.Op) *nixl.Grant {
 	if op == nixl.Read {
 		refs = t.ticket.GetPrefix()
 	}
-	return &nixl.Grant{Number: t.ticket.GetNumber(), Op: op, Blocks: worker.Refs(refs)}
+	return &nixl.Grant{Number: t.ticket.GetNumber(), Op: op, Blocks: worker.Refs(refs), Epoch: t.ticket.GetMemoryEpoch()}
 }
 
 // appendCopies adds the runs of the first rows of one block.

@@ -278,6 +278,9 @@ func (h *harness) checkIdle() {
 		h.p.mu.Lock()
 		known := len(h.p.attempts) + len(h.p.tickets)
 		h.p.mu.Unlock()
+		h.p.calls.mu.Lock()
+		known += h.p.calls.active + h.p.calls.busy + h.p.calls.blocks
+		h.p.calls.mu.Unlock()
 		c, r := h.worker.Pool.Counts(), h.worker.Scheduler.Report()
 		return known == 0 && c.Now[block.Free]+c.Now[block.Sealed] == c.Capacity && c.Booked == 0 && r.Running == 0
 	}, func() any { return h.worker.Pool.Counts() })

@@ -88,15 +88,10 @@ func (p *PrefillWorker) settle(ctx context.Context, job *prefillqueue.Job, err e
 
 // attempt tries a job once, from the claim to the answer of its note.
 func (p *PrefillWorker) attempt(ctx context.Context, r *transferv1.RemotePrefillRequest) error {
-	target, err := p.target(r)
+	target, decode, err := p.reach(r)
 	if err != nil {
 		return err
 	}
-	conn, err := p.deps.Connect(target.GetAddress())
-	if err != nil {
-		return &later{retryAfter, err}
-	}
-	decode := decodeworkerv1.NewDecodeWorkerClient(conn)
 	a := p.begin(ctx, r.GetTransferId())
 	ticket, err := p.claim(a, decode, r)
 	if err == nil {
@@ -106,6 +101,19 @@ func (p *PrefillWorker) attempt(ctx context.Context, r *transferv1.RemotePrefill
 		p.abandon(a, decode, err)
 	}
 	return err
+}
+
+// reach finds the decode worker that waits, and its server.
+func (p *PrefillWorker) reach(r *transferv1.RemotePrefillRequest) (*instancev1.Instance, decodeworkerv1.DecodeWorkerClient, error) {
+	target, err := p.target(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := p.deps.Connect(target.GetAddress())
+	if err != nil {
+		return nil, nil, &later{retryAfter, err}
+	}
+	return target, decodeworkerv1.NewDecodeWorkerClient(conn), nil
 }
 
 // target finds the decode worker that waits, in the life that the job names.
@@ -152,6 +160,23 @@ func (p *PrefillWorker) claim(a *attempt, decode decodeworkerv1.DecodeWorkerClie
 	return answer.GetTicket(), nil
 }
 
+// confirm asks the decode worker whether an attempt of its choice still has its ticket. An
+// abort of it may have come before the attempt was known here; its ticket had ended by then.
+func (p *PrefillWorker) confirm(a *attempt, decode decodeworkerv1.DecodeWorkerClient) error {
+	ctx, span := p.tracer.Start(a.ctx, "prefillworker.confirm")
+	defer span.End()
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
+	_, err := decode.RenewClaim(ctx, &decodeworkerv1.RenewClaimRequest{TransferId: a.key.transfer, AttemptId: a.key.attempt})
+	switch {
+	case rpc.Code(err) == codes.NotFound:
+		return fmt.Errorf("confirm: %w", errDone)
+	case err != nil:
+		return p.ended(a, &later{retryAfter, fmt.Errorf("confirm: %w", err)})
+	}
+	return nil
+}
+
 // abandon gives the decode worker this worker's word that the attempt is quiet.
 func (p *PrefillWorker) abandon(a *attempt, decode decodeworkerv1.DecodeWorkerClient, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Second)
@@ -189,7 +214,12 @@ func (p *PrefillWorker) tally(change func(*prefillworkerv1.JobReport)) {
 }
 
 func (p *PrefillWorker) jobReport() *prefillworkerv1.JobReport {
+	p.calls.mu.Lock()
+	held, peak := p.calls.blocks, p.calls.peak
+	p.calls.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return proto.Clone(p.report).(*prefillworkerv1.JobReport)
+	r := proto.CloneOf(p.report)
+	r.HeldBlocks, r.HeldBlocksHighWater = uint32(held), uint32(peak)
+	return r
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 )
 
-// lingerEvery is how often attempts are looked at that ended in doubt.
+// lingerEvery is how often attempts are looked at that ended in doubt, and holds.
 const lingerEvery = 250 * time.Millisecond
 
 // lingering is an attempt that is over, of which some transfer may still move bytes: its
@@ -23,7 +23,8 @@ func (p *PrefillWorker) linger(a *attempt, transfers []nixl.Transfer) {
 	p.lingering = append(p.lingering, lingering{a, transfers})
 }
 
-// lingerLoop forgets the attempts in doubt once they have settled.
+// lingerLoop forgets the attempts in doubt once they have settled, and ends the holds that
+// are over.
 func (p *PrefillWorker) lingerLoop(ctx context.Context) error {
 	ticker := time.NewTicker(lingerEvery)
 	defer ticker.Stop()
@@ -31,7 +32,8 @@ func (p *PrefillWorker) lingerLoop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case now := <-ticker.C:
+			p.sweepCalls(now)
 		}
 		p.mu.Lock()
 		doubtful := p.lingering

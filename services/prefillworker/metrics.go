@@ -20,7 +20,22 @@ func (p *PrefillWorker) observe(m metric.MeterProvider) error {
 			},
 		},
 		telemetry.Observed{
-			Name: "switchyard.prefill.tokens", Help: "Prompt tokens of committed jobs, by where their keys and values came from", Label: "source",
+			Name: "switchyard.prefill.calls", Help: "Prompts that decode workers asked for, and what became of their holds", Label: "event",
+			Read: func() map[string]uint64 {
+				r := p.jobReport()
+				return map[string]uint64{
+					"begun": r.GetCalls(), "refused": r.GetCallsRefused(), "repeated": r.GetCallsRepeated(),
+					"held": r.GetHolds(), "released": r.GetHoldsReleased(), "expired": r.GetHoldsExpired(),
+					"dropped": r.GetHoldsDropped(), "stale": r.GetStaleReleases(),
+				}
+			},
+		},
+		telemetry.Observed{
+			Name: "switchyard.prefill.held_blocks", Help: "Blocks held for decode workers to read", Gauge: true,
+			Read: func() map[string]uint64 { return telemetry.One(uint64(p.jobReport().GetHeldBlocks())) },
+		},
+		telemetry.Observed{
+			Name: "switchyard.prefill.tokens", Help: "Prompt tokens of committed jobs and released holds, by where their keys and values came from", Label: "source",
 			Read: func() map[string]uint64 {
 				r := p.jobReport()
 				return map[string]uint64{"computed": r.GetComputedTokens(), "own_cache": r.GetOwnHitTokens(), "decode_worker": r.GetReadTokens()}

@@ -1,6 +1,10 @@
-// Package prefillworker computes prompts for decode workers: it takes jobs from the
-// prefill queue when it has room, claims each at its decode worker, computes what both
-// lack, writes the blocks, and tells the first token.
+// Package prefillworker computes prompts for decode workers. How depends on its style:
+//
+//   - push: it takes jobs from the prefill queue when it has room, claims each at its decode
+//     worker, computes what both lack, writes the blocks, and tells the first token.
+//   - pull: a decode worker calls Prefill; the prompt is computed and held for the caller to
+//     read, until its Release, its death or the end of the lease.
+//   - rendezvous: a decode worker calls Prefill with a ticket, which is used as in push.
 //
 // New builds the service from its dependencies, Open builds those from a configuration,
 // Run serves until its context ends and owns all goroutines.
@@ -81,6 +85,8 @@ type PrefillWorker struct {
 	lingering []lingering
 	count     uint64
 	report    *prefillworkerv1.JobReport
+
+	calls calls // taken before mu where both are
 }
 
 // New builds the service and registers it with the server.
@@ -91,7 +97,7 @@ func New(cfg Config, deps Deps) (*PrefillWorker, error) {
 	p := &PrefillWorker{
 		cfg: cfg, deps: deps, log: deps.Logger, tracer: deps.Tracer.Tracer("switchyard/prefillworker"),
 		attempts: make(map[attemptKey]*attempt), tickets: make(map[ticketKey]*attempt),
-		report: &prefillworkerv1.JobReport{},
+		report: &prefillworkerv1.JobReport{}, calls: newCalls(),
 	}
 	if err := p.observe(deps.Meter); err != nil {
 		return nil, fmt.Errorf("prefill worker: %w", err)
@@ -120,7 +126,10 @@ func (p *PrefillWorker) Run(ctx context.Context) error {
 	defer context.AfterFunc(engine, cancel)() // no job is taken without an engine
 	front, ctx := run.NewGroup(ctx)
 	front.Go("registration", registration.Run)
-	front.Go("jobs", func(ctx context.Context) error { return p.pull(ctx, engine) })
+	front.Go("calls", func(ctx context.Context) error { return p.drainCalls(ctx, engine) })
+	if p.cfg.Engine.Style == worker.Push {
+		front.Go("jobs", func(ctx context.Context) error { return p.pull(ctx, engine) })
+	}
 	front.Go("reports", func(ctx context.Context) error {
 		return worker.ReportLoop(ctx, p.deps.Worker, p.deps.Planner, p.deps.Instance, func(*plannerv1.WorkerReport) {})
 	})
@@ -175,22 +184,7 @@ func (p *PrefillWorker) Describe(context.Context, *prefillworkerv1.DescribeReque
 	}, nil
 }
 
-// errStyle answers the calls of the pull style.
+// errStyle answers the calls of a style that is not this worker's.
 func errStyle() error {
-	return rpc.FailedPrecondition("style", "not served in this style: this worker pushes")
-}
-
-// Prefill implements prefillworkerv1.PrefillWorkerServer.
-func (p *PrefillWorker) Prefill(context.Context, *prefillworkerv1.PrefillRequest) (*prefillworkerv1.PrefillResponse, error) {
-	return nil, errStyle()
-}
-
-// Release implements prefillworkerv1.PrefillWorkerServer.
-func (p *PrefillWorker) Release(context.Context, *prefillworkerv1.ReleaseRequest) (*prefillworkerv1.ReleaseResponse, error) {
-	return nil, errStyle()
-}
-
-// Cancel implements prefillworkerv1.PrefillWorkerServer.
-func (p *PrefillWorker) Cancel(context.Context, *prefillworkerv1.CancelRequest) (*prefillworkerv1.CancelResponse, error) {
-	return nil, errStyle()
+	return rpc.FailedPrecondition("style", "not served in this worker's style")
 }

@@ -161,16 +161,8 @@ func (p *PrefillWorker) renew(a *attempt, decode decodeworkerv1.DecodeWorkerClie
 func (t *task) meet(target *instancev1.Instance) (err error) {
 	ctx, span := t.p.tracer.Start(t.a.ctx, "prefillworker.metadata")
 	defer span.End()
-	for _, endpoint := range target.GetTransfer() {
-		if endpoint.GetTransport() == t.p.cfg.Transport {
-			t.peer, err = t.p.deps.Worker.Agent.AddPeer(ctx, endpoint.GetMetadata())
-			if err != nil {
-				return fmt.Errorf("reach the memory of %s: %w", target.GetId(), err)
-			}
-			return nil
-		}
-	}
-	return fmt.Errorf("reach the memory of %s: it does not offer transport %s", target.GetId(), t.p.cfg.Transport)
+	t.peer, err = t.p.deps.Worker.Meet(ctx, target)
+	return err
 }
 
 // admit finds blocks for the prompt here, and reads the prefix that only the decode worker has.
@@ -178,10 +170,13 @@ func (t *task) admit(first *result) error {
 	ctx, span := t.p.tracer.Start(t.a.ctx, "prefillworker.admit")
 	defer span.End()
 	options := t.p.deps.Worker.Options(t.spec.Salt)
-	options.PromptOnly, options.Placed = true, t.out.placed
+	options.PromptOnly = true
+	if t.out != nil {
+		options.Placed = t.out.placed
+	}
 	q, err := t.p.deps.Worker.Scheduler.Submit(t.spec, first, options)
 	if err != nil {
-		return fmt.Errorf("submit: %w", err)
+		return fmt.Errorf("submit: %w: %w", errRefused, err)
 	}
 	if err := q.Wait(ctx); err != nil {
 		return fmt.Errorf("wait for blocks: %w", err)
@@ -250,14 +245,16 @@ func (t *task) note(first *result) *transferv1.CompletionNote {
 	return &transferv1.CompletionNote{
 		TransferId: t.a.key.transfer, AttemptId: t.a.key.attempt, Ticket: t.ticket.GetNumber(),
 		Blocks: t.ticket.GetBlocks(), FirstPosition: t.ticket.GetFirstPosition(), EndPosition: t.ticket.GetEndPosition(),
-		FirstTokens: []*transferv1.FirstToken{{
-			Choice: uint32(t.spec.Choice), Token: first.token, FinishReason: worker.FinishReason(first.finish),
-		}},
+		FirstTokens:   []*transferv1.FirstToken{t.firstToken(first)},
 		PrefillWorker: t.p.deps.Worker.ID().Name,
 		OwnHitTokens:  uint32(t.own), ReadTokens: uint32(t.read), ComputedTokens: uint32(t.spec.Len() - t.own - t.read),
 		AdmitTime: durationpb.New(t.admitting), ComputeTime: durationpb.New(t.computing), WriteTime: durationpb.New(t.writing),
 		WrittenBytes: t.out.bytes, TransferTime: durationpb.New(t.out.busy),
 	}
+}
+
+func (t *task) firstToken(first *result) *transferv1.FirstToken {
+	return &transferv1.FirstToken{Choice: uint32(t.spec.Choice), Token: first.token, FinishReason: worker.FinishReason(first.finish)}
 }
 
 // answered counts the outcome; whatever it is, the job is done.

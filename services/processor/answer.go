@@ -74,6 +74,9 @@ func (a *answer) follow(ctx context.Context, run *dispatch) error {
 		if err != nil {
 			return err
 		}
+		if len(tokens) > 0 {
+			run.placed()
+		}
 		for _, t := range tokens {
 			text := a.text.Push(t)
 			if a.text.Finish() != sequence.Unfinished {
@@ -132,6 +135,9 @@ func (a *answer) complete(ctx context.Context, run *dispatch, end *decodeworkerv
 		end = a.lastWord(ctx, run)
 	}
 	a.remember(run)
+	if end.GetPlacement() == generationv1.Placement_PLACEMENT_REMOTE {
+		a.p.router.Computed(end.GetPrefillWorker(), a.base.GetCacheSalt(), run.tokens)
+	}
 	generated := len(a.text.Tokens())
 	return a.send(&generationv1.Chunk{
 		Text:         text,

@@ -32,6 +32,8 @@ type dispatch struct {
 	*link.Sequence
 	p      *Processor
 	choice router.Choice
+	tokens []sequence.Token // that it was sent with
+	hint   router.Hint
 }
 
 // next picks a worker and sends it the sequence with the tokens that were generated so
@@ -44,6 +46,14 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 	}
 	request := router.Request{Model: d.p.deps.Model.Name, Salt: d.base.GetCacheSalt(), Tokens: tokens}
 	sub := link.Submission{Sequence: d.sequence(ctx, generated), TraceContext: traceContext(ctx)}
+	hint := d.p.router.Hint(request)
+	sub.Sequence.PrefillHint = hint.Names
+	sent := false
+	defer func() {
+		if !sent {
+			d.p.router.Placed(&hint)
+		}
+	}()
 
 	ctx, span := d.p.tracer.Start(ctx, "processor.route")
 	defer span.End()
@@ -53,6 +63,7 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 		changed := d.p.workers.state().changed
 		request.Avoid = slices.Concat(d.refused, d.left)
 		if run := d.send(request, sub); run != nil {
+			run.tokens, run.hint, sent = tokens, hint, true
 			run.describe(ctx, span, d.attempt)
 			return run, nil
 		}
@@ -150,8 +161,12 @@ func (d *dispatch) cancel(reason string) {
 	}
 }
 
+// placed says that the prompt is computed.
+func (d *dispatch) placed() { d.p.router.Placed(&d.hint) }
+
 // close ends the sequence for good. It must be called.
 func (d *dispatch) close(reason string) {
+	d.placed()
 	if d.Close(reason) {
 		d.p.router.Withdraw(d.choice)
 	}

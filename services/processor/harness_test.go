@@ -117,6 +117,7 @@ type harness struct {
 	processorv1.ProcessorClient
 	processor *processor.Processor
 	members   *members
+	prefills  *members
 	stop      func() // ends Run and waits for it; idempotent
 }
 
@@ -143,9 +144,9 @@ func start(t testing.TB, o options, workers ...*workertest.Worker) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{members: &members{changed: make(chan struct{})}}
+	h := &harness{members: &members{changed: make(chan struct{})}, prefills: &members{changed: make(chan struct{})}}
 	h.processor, err = processor.New(cfg, processor.Deps{
-		Model: smallModel(t), Listener: listener, Server: rpc.NewServer(rpc.ServerOptions{}), Workers: h.members,
+		Model: smallModel(t), Listener: listener, Server: rpc.NewServer(rpc.ServerOptions{}), Workers: h.members, PrefillWorkers: h.prefills,
 		Instance: &instancev1.Instance{Id: "p", Incarnation: "7"},
 		Register: func(context.Context, *instancev1.Instance) (processor.Registration, error) {
 			return registration{}, nil

@@ -28,6 +28,7 @@ type Service struct {
 	processor *Processor
 	process   *service.Process
 	members   *discovery.Members
+	prefills  *discovery.Members
 }
 
 // Open builds the service from a configuration.
@@ -43,7 +44,10 @@ func Open(ctx context.Context, cfg Config, shared Shared) (*Service, error) {
 	if model == nil {
 		model, err = LoadModel(ctx, cfg.Model, cfg.Name)
 	}
-	s := &Service{process: process, members: process.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER)}
+	s := &Service{
+		process: process, members: process.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER),
+		prefills: process.Discovery.Members(instancev1.Role_ROLE_PREFILL_WORKER),
+	}
 	if err == nil {
 		s.processor, err = New(cfg, s.deps(cfg, model))
 	}
@@ -57,7 +61,7 @@ func (s *Service) deps(cfg Config, model *Model) Deps {
 	p := s.process
 	return Deps{
 		Model: model, Instance: p.Describe(instancev1.Role_ROLE_PROCESSOR), Listener: p.Listener, Server: p.Server,
-		Workers: s.members,
+		Workers: s.members, PrefillWorkers: s.prefills,
 		Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
 			return p.Discovery.Register(ctx, i)
 		},
@@ -75,7 +79,7 @@ func (s *Service) Run(ctx context.Context) error {
 	linger, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, _ := run.NewGroup(linger)
-	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.members) })
+	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.members, s.prefills) })
 	err := s.processor.Run(ctx)
 	stop()
 	return errors.Join(err, g.Wait(), s.process.Close())

@@ -41,6 +41,8 @@ type Deps struct {
 	Server   *rpc.Server
 	// Workers are the decode workers; whoever made them runs them.
 	Workers Members
+	// PrefillWorkers are those that a hint may name; as for Workers.
+	PrefillWorkers PrefillMembers
 	// Register announces the instance.
 	Register func(ctx context.Context, instance *instancev1.Instance) (Registration, error)
 	// Dial makes a connection to a worker's address; the processor closes it.
@@ -109,6 +111,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer stop()
 	links, _ := run.NewGroup(linger)
 	links.Go("workers", p.workers.run)
+	links.Go("prefill workers", p.followPrefills)
 	front, _ := run.NewGroup(ctx)
 	front.Go("registration", registration.Run)
 	front.Go("server", func(ctx context.Context) error { return p.deps.Server.Serve(ctx, p.deps.Listener, p.cfg.Drain) })

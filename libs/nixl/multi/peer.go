@@ -71,6 +71,19 @@ func parse(metadata []byte) (map[string][]byte, error) {
 	return offers, nil
 }
 
+// Describe reads what an agent has published, by the first of its transports: they all have
+// the same regions.
+func Describe(metadata []byte) (nixl.Metadata, error) {
+	offers, err := parse(metadata)
+	if err != nil {
+		return nixl.Metadata{}, err
+	}
+	for _, one := range offers {
+		return nixl.ParseMetadata(one)
+	}
+	return nixl.Metadata{}, errors.New("nixl metadata: no transport")
+}
+
 func (a *agent) remember(peer nixl.PeerID, transport int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
@@ -37,6 +38,8 @@ func (c *Coordinator) Claim(ctx context.Context, r *decodeworkerv1.ClaimPrefillR
 		c.countClaim(block.ErrGone, false)
 		return answerGone, nil
 	}
+	c.moving.RLock() // so that the ticket's epoch is that of its blocks
+	defer c.moving.RUnlock()
 	t.claim.Lock()
 	defer t.claim.Unlock()
 	if !c.remember(peer, r.GetPrefillAddress()) {
@@ -106,7 +109,7 @@ func (c *Coordinator) grant(t *transfer, ticket block.Ticket, now time.Time, wan
 	wire := &transferv1.Ticket{
 		Number: ticket.Number, Blocks: worker.BlockRefs(ticket.Blocks), Prefix: worker.BlockRefs(ticket.Prefix),
 		FirstPosition: uint32(ticket.From), EndPosition: uint32(ticket.To),
-		LeaseExpiry: timestamppb.New(now.Add(c.cfg.Lease)),
+		LeaseExpiry: timestamppb.New(now.Add(c.cfg.Lease)), MemoryEpoch: c.deps.Worker.MemoryEpoch(),
 	}
 	if wantSequence {
 		wire.Sequence = t.sequence
@@ -183,6 +186,11 @@ func (c *Coordinator) remember(peer nixl.PeerID, address string) bool {
 	}
 	c.writers[id] = writer{peer: peer, address: address}
 	return true
+}
+
+// usable says that a prefill worker was not fenced here.
+func (c *Coordinator) usable(i *instancev1.Instance) bool {
+	return !c.Fenced(i.GetId(), i.GetIncarnation())
 }
 
 // Fenced says that a prefill worker's life was fenced here: it can do no job for this worker.

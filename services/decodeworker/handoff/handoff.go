@@ -1,6 +1,10 @@
-// Package handoff carries out remote prefills for one decode worker: it reserves blocks,
-// queues the job, answers the claims of prefill workers, commits what they wrote, and
-// brings back every block whose writer is in doubt.
+// Package handoff carries out remote prefills for one decode worker. It reserves blocks,
+// has them filled in the style of its model, commits what was written, and brings back
+// every block whose writer is in doubt. In the style
+//
+//   - push it queues the job and answers the claims of prefill workers;
+//   - pull it asks a prefill worker for the prompt, reads what that one holds and releases it;
+//   - rendezvous it asks a prefill worker and gives it the claim's ticket with the call.
 //
 // It does not decide where a prompt is computed, and what it cannot finish it gives back
 // to its caller, who computes the prompt locally: a hand-off never makes a request fail.
@@ -15,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -23,6 +28,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	"github.com/switchyard-llm/switchyard/libs/worker"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
@@ -75,9 +81,13 @@ type Queue interface {
 // Deps are what a coordinator works with.
 type Deps struct {
 	Worker *worker.Worker
-	Queue  Queue
-	// PrefillWorkers is how many live ones could take a job.
-	PrefillWorkers func() int
+	// Style is how the model's prompts are handed off; push if empty.
+	Style worker.Style
+	Queue Queue // push only
+	// PrefillWorkers are the live ones of the same style and KV format.
+	PrefillWorkers func() []*instancev1.Instance
+	// Client reaches the prefill worker at an address. Pull and rendezvous only.
+	Client func(address string) (prefillworkerv1.PrefillWorkerClient, error)
 	// Abort asks the prefill worker at an address, if it is still that incarnation, to be
 	// quiet about an attempt. A nil answer is the writer's word.
 	Abort  func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error
@@ -94,8 +104,15 @@ type Coordinator struct {
 	log    *slog.Logger
 	tracer trace.Tracer
 
+	// moving is held while the pool's memory moves away from a writer; who gives or commits a
+	// ticket reads.
+	moving   sync.RWMutex
+	starving atomic.Int32 // sequences that wait for blocks out of QUARANTINE
+
 	sweep   chan struct{} // capacity 1: look at QUARANTINE now
 	deletes chan uint64   // jobs to take back; a full one drops, their claims get GONE
+	cancels chan *try     // whose prefill worker is to be told; a full one drops, their leases end
+	calls   sync.WaitGroup
 
 	mu        sync.Mutex // guards all below
 	transfers map[block.TransferID]*transfer
@@ -104,6 +121,10 @@ type Coordinator struct {
 	settling  map[uint64]bool           // tickets whose proof is being asked for
 	settled   chan struct{}             // closed and replaced whenever blocks left QUARANTINE
 	report    report
+	tries     map[*try]struct{}         // calls of prefill workers under way
+	standings map[nixl.PeerID]*standing // of prefill workers
+	reads     []read                    // of our own that may still move bytes
+	closing   bool                      // no call begins any more
 }
 
 // writer is what is known of a prefill worker that claimed.
@@ -129,6 +150,9 @@ func New(cfg Config, deps Deps) (*Coordinator, error) {
 		settling:  make(map[uint64]bool),
 		settled:   make(chan struct{}),
 		report:    newReport(),
+		cancels:   make(chan *try, 1024),
+		tries:     make(map[*try]struct{}),
+		standings: make(map[nixl.PeerID]*standing),
 	}, nil
 }
 
@@ -138,6 +162,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g.Go("notes", c.receive)
 	g.Go("quarantine", c.sweepLoop)
 	g.Go("queue deletions", c.deleteLoop)
+	g.Go("cancels", c.cancelLoop)
+	g.Go("calls", c.endCalls)
 	return g.Wait()
 }
 

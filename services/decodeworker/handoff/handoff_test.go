@@ -26,6 +26,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
@@ -93,7 +94,7 @@ func newSizedRig(t *testing.T, blocks, contextTokens int, change func(*Config)) 
 	return openRig(t, blocks, contextTokens, change, func(a nixl.Agent) nixl.Agent { return nixltest.Unproven{Agent: a} })
 }
 
-func openRig(t *testing.T, blocks, contextTokens int, change func(*Config), wrap func(nixl.Agent) nixl.Agent) *rig {
+func openRig(t *testing.T, blocks, contextTokens int, change func(*Config), wrap func(nixl.Agent) nixl.Agent, adjust ...func(*Deps)) *rig {
 	t.Helper()
 	r := &rig{
 		looked: make(chan struct{}, 1),
@@ -119,20 +120,24 @@ func openRig(t *testing.T, blocks, contextTokens int, change func(*Config), wrap
 	if change != nil {
 		change(&c)
 	}
-	r.Coordinator, err = New(c, Deps{
+	deps := Deps{
 		Worker: r.worker, Queue: r.queue, Logger: log, Tracer: noop.NewTracerProvider(),
-		PrefillWorkers: func() int {
+		PrefillWorkers: func() []*instancev1.Instance {
 			select {
 			case r.looked <- struct{}{}:
 			default:
 			}
-			return int(r.alive.Load())
+			return slices.Repeat([]*instancev1.Instance{{Id: "prefill"}}, int(r.alive.Load()))
 		},
 		Abort: func(_ context.Context, _ string, a *prefillworkerv1.AbortRequest) error {
 			r.aborts <- a
 			return r.word
 		},
-	})
+	}
+	for _, f := range adjust {
+		f(&deps)
+	}
+	r.Coordinator, err = New(c, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

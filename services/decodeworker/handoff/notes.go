@@ -59,7 +59,7 @@ func (c *Coordinator) note(ctx context.Context, event nixl.Event) {
 
 // commit makes the blocks of a note part of their sequence, if everything matches.
 func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv1.CompletionNote) transferv1.NoteOutcome {
-	first, ok := firstOf(n)
+	first, ok := firstOf(peer, n)
 	if !ok {
 		c.log.Error("a completion note has no first token", "peer", peer.String(), "transfer_id", n.GetTransferId())
 		return transferv1.NoteOutcome_NOTE_OUTCOME_STALE
@@ -70,6 +70,8 @@ func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv
 		_, span := c.tracer.Start(trace.ContextWithSpanContext(ctx, t.span), "decodeworker.commit")
 		defer span.End()
 	}
+	c.moving.RLock()
+	defer c.moving.RUnlock()
 	c.revoke(peer, n.GetTicket()) // by its note the writer has said its last word
 	err := c.pool.Commit(id, block.Receipt{
 		Writer: writerID(peer), Ticket: n.GetTicket(), Blocks: worker.Refs(n.GetBlocks()), Tokens: int(n.GetEndPosition()),
@@ -105,14 +107,8 @@ func (c *Coordinator) peerGone(ctx context.Context, peer nixl.PeerID) {
 	if len(lost) > 0 {
 		level = slog.LevelWarn
 	}
+	c.endTries(peer, fmt.Errorf("%s: %w", peer, nixl.ErrGone))
 	c.log.Log(ctx, level, "a prefill worker is gone", "peer", peer.String(), "tickets", len(lost))
-	for _, q := range lost {
-		c.hold(q.Transfer, false)
-		if t := c.find(q.Transfer); t != nil {
-			if err := c.publish(ctx, t); err != nil {
-				c.log.Warn("a lost job could not be queued again", "transfer_id", t.id, "error", err)
-			}
-		}
-	}
+	c.requeue(ctx, lost)
 	c.sweepSoon()
 }

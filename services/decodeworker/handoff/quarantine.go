@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 			c.deps.Worker.Scheduler.Kick()
 			alone = c.lookForWorkers(alone)
 		}
+		c.settleReads()
 		tickets := c.pool.Quarantined()
 		for _, q := range tickets {
 			if c.beginSettling(q.Ticket) {
@@ -55,7 +57,7 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 // lookForWorkers gives up the jobs that nobody has taken when no prefill worker lived
 // twice in a row. One that leaves finishes what it has taken.
 func (c *Coordinator) lookForWorkers(before bool) (alone bool) {
-	if c.deps.PrefillWorkers() > 0 {
+	if c.asks() || slices.ContainsFunc(c.deps.PrefillWorkers(), c.usable) {
 		return false
 	}
 	if !before {
@@ -126,7 +128,15 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 	}
 	bounded, cancel = context.WithTimeout(ctx, c.cfg.Proof)
 	defer cancel()
-	if fence := c.agent.Fence(bounded, w.peer); fence != nil {
+	fence := c.agent.Fence(bounded, w.peer)
+	if fence != nil && c.pressed(q) {
+		if retired := c.retire(ctx, q, w); retired == nil {
+			fence = nil
+		} else {
+			fence = errors.Join(fence, retired)
+		}
+	}
+	if fence != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("blocks stay in quarantine: their writer neither answers nor is proven quiet",
 				"peer", q.Writer, "blocks", len(q.Blocks), "abort", err, "fence", fence)

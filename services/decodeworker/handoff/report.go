@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 
@@ -18,9 +19,12 @@ type report struct {
 	decodeLonger, prefillLonger, hitsEqual uint64 // commits
 	receivedTokens                         uint64
 	byWorker                               map[string]uint64
+	calls                                  map[string]uint64 // of prefill workers, by outcome
 }
 
-func newReport() report { return report{byWorker: make(map[string]uint64)} }
+func newReport() report {
+	return report{byWorker: make(map[string]uint64), calls: make(map[string]uint64)}
+}
 
 // Report adds the counters of the hand-offs to r.
 func (c *Coordinator) Report(r *decodeworkerv1.HandOffReport) {
@@ -34,6 +38,14 @@ func (c *Coordinator) Report(r *decodeworkerv1.HandOffReport) {
 	r.DecodeHitLonger, r.PrefillHitLonger, r.HitsEqual = n.decodeLonger, n.prefillLonger, n.hitsEqual
 	r.ReceivedTokens = n.receivedTokens
 	r.RemoteByPrefillWorker = maps.Clone(n.byWorker)
+	r.PrefillCalls = maps.Clone(n.calls)
+}
+
+// countTry counts a call of a prefill worker; no cause means that it did the work.
+func (c *Coordinator) countTry(why Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.calls[string(cmp.Or(why, "done"))]++
 }
 
 func (c *Coordinator) countClaim(err error, repeated bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -32,6 +34,16 @@ type First struct {
 	Token         sequence.Token
 	Finish        sequence.Finish
 	PrefillWorker string
+	// Peer is that worker's agent, and Work what its note says of the work.
+	Peer nixl.PeerID
+	Work Work
+}
+
+// Work is what a completion note says of how long the work took; 0 where it says nothing.
+type Work struct {
+	Admit, Compute, Write, Transfer time.Duration
+	WrittenBytes                    uint64
+	ComputedTokens, ReadTokens      int
 }
 
 // ErrFallBack says that the prompt must be computed here. It wraps a Cause.
@@ -48,6 +60,14 @@ const (
 	CauseGrants   Cause = "grants"
 	CauseNoWorker Cause = "no_prefill_worker"
 	CauseCancel   Cause = "cancel"
+
+	// Of the styles in which prefill workers are asked.
+	CauseNoCredit    Cause = "no_credit"   // none has room for it
+	CauseUnreachable Cause = "unreachable" // its memory or its server
+	CausePrefill     Cause = "prefill"     // it gave the work up
+	CauseBlocks      Cause = "blocks"      // no fresh ones are to be had here
+	CauseRead        Cause = "read"        // what it held did not come over
+	CauseStale       Cause = "stale"       // it held it no more when all had come over
 )
 
 // transfer is one remote prefill that somebody waits for.
@@ -57,8 +77,10 @@ type transfer struct {
 	job      *transferv1.RemotePrefillRequest
 	span     trace.SpanContext // what a note belongs to, which comes without a context
 
-	done   chan First // capacity 1: the commit
-	gaveUp chan Cause // capacity 1: why nobody will do it
+	done   chan First    // capacity 1: the commit
+	gaveUp chan Cause    // capacity 1: why nobody will do it
+	lost   chan struct{} // capacity 1: some ticket of it may have been lost
+	tries  int           // calls so far; Prefill's own
 
 	// claim is held while a claim is answered: blocks are poisoned before their ticket is
 	// out. Whoever gives blocks of the transfer away passes through it.
@@ -95,18 +117,13 @@ func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *g
 	}
 	defer c.close(t)
 	span.SetAttributes(attribute.String("transfer_id", string(t.id)))
-	var cause Cause
-	if err = c.publish(ctx, t); err != nil {
-		cause = CausePublish
-	} else {
-		select {
-		case first := <-t.done:
-			return first, nil
-		case cause = <-t.gaveUp:
-			err = errors.New("no prefill worker finishes it")
-		case <-ctx.Done():
-			cause, err = CauseDeadline, ctx.Err()
-		}
+	perform := c.push
+	if c.asks() {
+		perform = c.ask
+	}
+	first, cause, err := perform(ctx, t)
+	if err == nil {
+		return first, nil
 	}
 	if caller.Err() != nil {
 		cause, err = CauseCancel, caller.Err()
@@ -114,12 +131,27 @@ func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *g
 	return c.withdraw(ctx, t, cause, err)
 }
 
+// push has the job done by whoever takes it from the queue.
+func (c *Coordinator) push(ctx context.Context, t *transfer) (First, Cause, error) {
+	if err := c.publish(ctx, t); err != nil {
+		return First{}, CausePublish, err
+	}
+	select {
+	case first := <-t.done:
+		return first, "", nil
+	case cause := <-t.gaveUp:
+		return First{}, cause, errors.New("no prefill worker finishes it")
+	case <-ctx.Done():
+		return First{}, CauseDeadline, ctx.Err()
+	}
+}
+
 // open reserves the blocks and makes the transfer known to claims.
 func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (*transfer, error) {
 	_, span := c.tracer.Start(ctx, "decodeworker.reserve")
 	defer span.End()
 	self, layout := c.deps.Worker.ID(), c.deps.Worker.Layout()
-	if n := layout.Blocks(q.Spec().Len()) - q.Table().CachedTokens()/layout.BlockTokens; n > blocksMax {
+	if n := layout.Blocks(q.Spec().Len()) - q.Table().CachedTokens()/layout.BlockTokens; n > blocksMax && c.deps.Style != worker.Pull {
 		return nil, fmt.Errorf("%d blocks are more than a completion note can name, which is %d", n, blocksMax)
 	}
 	c.mu.Lock()
@@ -135,6 +167,7 @@ func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *gene
 	deadline, _ := ctx.Deadline()
 	t := &transfer{
 		id: id, sequence: msg, span: trace.SpanContextFromContext(ctx), done: make(chan First, 1), gaveUp: make(chan Cause, 1),
+		lost: make(chan struct{}, 1),
 		job: &transferv1.RemotePrefillRequest{
 			TransferId: string(id), DecodeWorker: self.Name, DecodeIncarnation: self.Incarnation,
 			PromptTokens: uint32(q.Spec().Len()), CachedTokens: uint32(q.Table().CachedTokens()),
@@ -182,6 +215,12 @@ func (c *Coordinator) hold(id block.TransferID, held bool) {
 		t.mu.Lock()
 		t.held = held
 		t.mu.Unlock()
+		if !held {
+			select {
+			case t.lost <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 
@@ -229,7 +268,11 @@ func (c *Coordinator) fellBack(ctx context.Context, cause Cause, err error) erro
 	}
 	c.mu.Unlock()
 	if cause != CauseCancel {
-		c.log.WarnContext(ctx, "remote prefill fell back", "cause", cause, "error", err)
+		level := slog.LevelWarn
+		if cause == CauseNoCredit { // that is how prefill workers say that they are busy
+			level = slog.LevelInfo
+		}
+		c.log.Log(ctx, level, "remote prefill fell back", "cause", cause, "error", err)
 	}
 	return &FallBack{Cause: cause, Err: err}
 }
@@ -248,6 +291,8 @@ func (f *FallBack) Unwrap() []error { return []error{ErrFallBack, f.Err} }
 // Rebook books the blocks of a withdrawn transfer anew. When QUARANTINE holds too many, it
 // forces the proofs and waits, as long as for a prefill worker; then it returns block.ErrNoRoom.
 func (c *Coordinator) Rebook(ctx context.Context, table *block.Table) error {
+	c.starving.Add(1)
+	defer c.starving.Add(-1)
 	ticker := time.NewTicker(20 * time.Millisecond) // other sequences give blocks back as well
 	defer ticker.Stop()
 	end := time.NewTimer(c.cfg.Deadline)
@@ -273,10 +318,17 @@ func (c *Coordinator) Rebook(ctx context.Context, table *block.Table) error {
 }
 
 // firstOf reads the first token of a note; false if it has none that fits.
-func firstOf(n *transferv1.CompletionNote) (First, bool) {
+func firstOf(peer nixl.PeerID, n *transferv1.CompletionNote) (First, bool) {
 	if len(n.GetFirstTokens()) != 1 {
 		return First{}, false
 	}
 	f := n.GetFirstTokens()[0]
-	return First{Token: f.GetToken(), Finish: worker.Finish(f.GetFinishReason()), PrefillWorker: n.GetPrefillWorker()}, true
+	return First{
+		Token: f.GetToken(), Finish: worker.Finish(f.GetFinishReason()), PrefillWorker: n.GetPrefillWorker(), Peer: peer,
+		Work: Work{
+			Admit: n.GetAdmitTime().AsDuration(), Compute: n.GetComputeTime().AsDuration(), Write: n.GetWriteTime().AsDuration(),
+			Transfer: n.GetTransferTime().AsDuration(), WrittenBytes: n.GetWrittenBytes(),
+			ComputedTokens: int(n.GetComputedTokens()), ReadTokens: int(n.GetReadTokens()),
+		},
+	}, true
 }

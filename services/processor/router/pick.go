@@ -131,6 +131,5 @@ func (r *Router) choose(candidates []candidate, tokens []sequence.Token) (Choice
 // cached is how many tokens the worker is taken to hold: whole blocks, and never the last
 // token, which is always computed.
 func cached(c candidate, tokens []sequence.Token) int {
-	blocks := min(len(c.chain), (len(tokens)-1)/c.worker.BlockTokens)
-	return c.worker.memory.match(c.chain[:blocks]) * c.worker.BlockTokens
+	return c.worker.memory.match(usable(c.chain, tokens, c.worker.BlockTokens)) * c.worker.BlockTokens
 }

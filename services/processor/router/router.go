@@ -1,4 +1,5 @@
-// Package router picks the decode worker of a request by projected cost, and books it.
+// Package router picks the decode worker of a request by projected cost, and books it. It
+// also remembers which prefill worker computed which prefix, and ranks those as a hint.
 //
 // It knows each worker's last load report, its own bookings since then, and the prefixes
 // it remembers having sent there. It is not a client: it moves no message, has no clock
@@ -101,6 +102,8 @@ type Router struct {
 	workers []*worker // in the order of Add
 	turn    int       // of round-robin
 	chain   []block.Hash
+
+	prefills []*prefill // in the order of AddPrefill
 }
 
 // New returns a router without workers; random breaks ties.
@@ -211,13 +214,21 @@ func (r *Router) find(id WorkerID) *worker {
 	return nil
 }
 
-// share divides the memory budget among the workers.
+// share divides the memory budget among the workers, prefill workers included.
 func (r *Router) share() {
+	entries := r.cfg.MemoryBytes / entryBytes / max(1, len(r.workers)+len(r.prefills))
 	for _, w := range r.workers {
-		entries := r.cfg.MemoryBytes / entryBytes / len(r.workers)
-		if w.PoolBlocks > 0 {
-			entries = min(entries, w.PoolBlocks)
-		}
-		w.memory.resize(entries)
+		w.memory.resize(w.holds(entries))
 	}
+	for _, p := range r.prefills {
+		p.memory.resize(p.holds(entries))
+	}
+}
+
+// holds is how many of so many blocks the worker's pool can hold.
+func (w *Worker) holds(blocks int) int {
+	if w.PoolBlocks > 0 {
+		return min(blocks, w.PoolBlocks)
+	}
+	return blocks
 }

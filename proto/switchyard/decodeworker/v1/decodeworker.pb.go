@@ -1581,8 +1581,10 @@ type HandOffReport struct {
 	HitsEqual        uint64 `protobuf:"varint,20,opt,name=hits_equal,json=hitsEqual,proto3" json:"hits_equal,omitempty"`
 	// Sum over the commits of the rows this worker lacked, in tokens.
 	ReceivedTokens uint64 `protobuf:"varint,21,opt,name=received_tokens,json=receivedTokens,proto3" json:"received_tokens,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Calls of prefill workers (pull, rendezvous) by their outcome: done, or why not.
+	PrefillCalls  map[string]uint64 `protobuf:"bytes,22,rep,name=prefill_calls,json=prefillCalls,proto3" json:"prefill_calls,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HandOffReport) Reset() {
@@ -1762,6 +1764,13 @@ func (x *HandOffReport) GetReceivedTokens() uint64 {
 	return 0
 }
 
+func (x *HandOffReport) GetPrefillCalls() map[string]uint64 {
+	if x != nil {
+		return x.PrefillCalls
+	}
+	return nil
+}
+
 var File_switchyard_decodeworker_v1_decodeworker_proto protoreflect.FileDescriptor
 
 const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
@@ -1865,7 +1874,7 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\x04pool\x18\x02 \x01(\v2\".switchyard.instance.v1.PoolReportR\x04pool\x12E\n" +
 	"\ttransport\x18\x03 \x01(\v2'.switchyard.instance.v1.TransportReportR\ttransport\x126\n" +
 	"\x04load\x18\x04 \x01(\v2\".switchyard.instance.v1.LoadReportR\x04load\x12D\n" +
-	"\bhand_off\x18\x05 \x01(\v2).switchyard.decodeworker.v1.HandOffReportR\ahandOff\"\xbb\b\n" +
+	"\bhand_off\x18\x05 \x01(\v2).switchyard.decodeworker.v1.HandOffReportR\ahandOff\"\xde\t\n" +
 	"\rHandOffReport\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\x04R\x05local\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\x04R\x06remote\x12\x1a\n" +
@@ -1892,11 +1901,15 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\x12prefill_hit_longer\x18\x13 \x01(\x04R\x10prefillHitLonger\x12\x1d\n" +
 	"\n" +
 	"hits_equal\x18\x14 \x01(\x04R\thitsEqual\x12'\n" +
-	"\x0freceived_tokens\x18\x15 \x01(\x04R\x0ereceivedTokens\x1a:\n" +
+	"\x0freceived_tokens\x18\x15 \x01(\x04R\x0ereceivedTokens\x12`\n" +
+	"\rprefill_calls\x18\x16 \x03(\v2;.switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntryR\fprefillCalls\x1a:\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1aH\n" +
 	"\x1aRemoteByPrefillWorkerEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a?\n" +
+	"\x11PrefillCallsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01*`\n" +
 	"\rPrefixOutcome\x12\x1e\n" +
@@ -1926,7 +1939,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(PrefixOutcome)(0),            // 0: switchyard.decodeworker.v1.PrefixOutcome
 	(*AttachRequest)(nil),         // 1: switchyard.decodeworker.v1.AttachRequest
@@ -1956,64 +1969,66 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	nil,                           // 25: switchyard.decodeworker.v1.Submit.TraceContextEntry
 	nil,                           // 26: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
 	nil,                           // 27: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	(*v1.Sequence)(nil),           // 28: switchyard.generation.v1.Sequence
-	(v1.FinishReason)(0),          // 29: switchyard.generation.v1.FinishReason
-	(v1.Placement)(0),             // 30: switchyard.generation.v1.Placement
-	(*v11.LoadReport)(nil),        // 31: switchyard.instance.v1.LoadReport
-	(*v12.Ticket)(nil),            // 32: switchyard.transfer.v1.Ticket
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*v11.Instance)(nil),          // 35: switchyard.instance.v1.Instance
-	(*v11.PoolReport)(nil),        // 36: switchyard.instance.v1.PoolReport
-	(*v11.TransportReport)(nil),   // 37: switchyard.instance.v1.TransportReport
+	nil,                           // 28: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	(*v1.Sequence)(nil),           // 29: switchyard.generation.v1.Sequence
+	(v1.FinishReason)(0),          // 30: switchyard.generation.v1.FinishReason
+	(v1.Placement)(0),             // 31: switchyard.generation.v1.Placement
+	(*v11.LoadReport)(nil),        // 32: switchyard.instance.v1.LoadReport
+	(*v12.Ticket)(nil),            // 33: switchyard.transfer.v1.Ticket
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*v11.Instance)(nil),          // 36: switchyard.instance.v1.Instance
+	(*v11.PoolReport)(nil),        // 37: switchyard.instance.v1.PoolReport
+	(*v11.TransportReport)(nil),   // 38: switchyard.instance.v1.TransportReport
 }
 var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	2,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
 	3,  // 1: switchyard.decodeworker.v1.AttachRequest.submit:type_name -> switchyard.decodeworker.v1.Submit
 	4,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
 	5,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
-	28, // 4: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
+	29, // 4: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
 	25, // 5: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
 	7,  // 6: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
 	9,  // 7: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
 	8,  // 8: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
-	29, // 9: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
-	30, // 10: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
+	30, // 9: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
+	31, // 10: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
 	10, // 11: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
-	31, // 12: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
-	28, // 13: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	32, // 12: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
+	29, // 13: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
 	8,  // 14: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
-	32, // 15: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
-	33, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
+	33, // 15: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
+	34, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
 	15, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
-	34, // 18: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
+	35, // 18: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
 	0,  // 19: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
-	35, // 20: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	36, // 21: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	37, // 22: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	31, // 23: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	36, // 20: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	37, // 21: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	38, // 22: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	32, // 23: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
 	24, // 24: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
 	26, // 25: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
 	27, // 26: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	1,  // 27: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
-	11, // 28: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
-	13, // 29: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
-	16, // 30: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
-	18, // 31: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
-	20, // 32: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
-	22, // 33: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
-	6,  // 34: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
-	12, // 35: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
-	14, // 36: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
-	17, // 37: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
-	19, // 38: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
-	21, // 39: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
-	23, // 40: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
-	34, // [34:41] is the sub-list for method output_type
-	27, // [27:34] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	28, // 27: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	1,  // 28: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
+	11, // 29: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
+	13, // 30: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
+	16, // 31: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
+	18, // 32: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
+	20, // 33: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
+	22, // 34: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
+	6,  // 35: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
+	12, // 36: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
+	14, // 37: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
+	17, // 38: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
+	19, // 39: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
+	21, // 40: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
+	23, // 41: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
+	35, // [35:42] is the sub-list for method output_type
+	28, // [28:35] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_decodeworker_v1_decodeworker_proto_init() }
@@ -2042,7 +2057,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc), len(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

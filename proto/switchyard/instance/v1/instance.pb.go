@@ -90,6 +90,65 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_switchyard_instance_v1_instance_proto_rawDescGZIP(), []int{0}
 }
 
+// HandOffStyle is how the blocks of a prompt get from the prefill to the decode worker.
+type HandOffStyle int32
+
+const (
+	// The same as push.
+	HandOffStyle_HAND_OFF_STYLE_UNSPECIFIED HandOffStyle = 0
+	// The job waits in the prefill queue; whoever takes it claims the blocks and writes them.
+	HandOffStyle_HAND_OFF_STYLE_PUSH HandOffStyle = 1
+	// The decode worker calls a prefill worker, which holds what it computed; the decode
+	// worker reads it and releases it.
+	HandOffStyle_HAND_OFF_STYLE_PULL HandOffStyle = 2
+	// The decode worker calls a prefill worker and gives it the ticket with the call; the
+	// prefill worker writes while it computes.
+	HandOffStyle_HAND_OFF_STYLE_RENDEZVOUS HandOffStyle = 3
+)
+
+// Enum value maps for HandOffStyle.
+var (
+	HandOffStyle_name = map[int32]string{
+		0: "HAND_OFF_STYLE_UNSPECIFIED",
+		1: "HAND_OFF_STYLE_PUSH",
+		2: "HAND_OFF_STYLE_PULL",
+		3: "HAND_OFF_STYLE_RENDEZVOUS",
+	}
+	HandOffStyle_value = map[string]int32{
+		"HAND_OFF_STYLE_UNSPECIFIED": 0,
+		"HAND_OFF_STYLE_PUSH":        1,
+		"HAND_OFF_STYLE_PULL":        2,
+		"HAND_OFF_STYLE_RENDEZVOUS":  3,
+	}
+)
+
+func (x HandOffStyle) Enum() *HandOffStyle {
+	p := new(HandOffStyle)
+	*p = x
+	return p
+}
+
+func (x HandOffStyle) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HandOffStyle) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_instance_v1_instance_proto_enumTypes[1].Descriptor()
+}
+
+func (HandOffStyle) Type() protoreflect.EnumType {
+	return &file_switchyard_instance_v1_instance_proto_enumTypes[1]
+}
+
+func (x HandOffStyle) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HandOffStyle.Descriptor instead.
+func (HandOffStyle) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_instance_v1_instance_proto_rawDescGZIP(), []int{1}
+}
+
 // BlockState is a state of the pool's table.
 type BlockState int32
 
@@ -140,11 +199,11 @@ func (x BlockState) String() string {
 }
 
 func (BlockState) Descriptor() protoreflect.EnumDescriptor {
-	return file_switchyard_instance_v1_instance_proto_enumTypes[1].Descriptor()
+	return file_switchyard_instance_v1_instance_proto_enumTypes[2].Descriptor()
 }
 
 func (BlockState) Type() protoreflect.EnumType {
-	return &file_switchyard_instance_v1_instance_proto_enumTypes[1]
+	return &file_switchyard_instance_v1_instance_proto_enumTypes[2]
 }
 
 func (x BlockState) Number() protoreflect.EnumNumber {
@@ -153,7 +212,7 @@ func (x BlockState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BlockState.Descriptor instead.
 func (BlockState) EnumDescriptor() ([]byte, []int) {
-	return file_switchyard_instance_v1_instance_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_instance_v1_instance_proto_rawDescGZIP(), []int{2}
 }
 
 // Instance is one process's entry in etcd, under its lease.
@@ -339,7 +398,9 @@ type ModelCard struct {
 	NumericsId string `protobuf:"bytes,7,opt,name=numerics_id,json=numericsId,proto3" json:"numerics_id,omitempty"`
 	Exact      bool   `protobuf:"varint,8,opt,name=exact,proto3" json:"exact,omitempty"`
 	// Blocks of the worker's pool.
-	PoolBlocks    uint32 `protobuf:"varint,9,opt,name=pool_blocks,json=poolBlocks,proto3" json:"pool_blocks,omitempty"`
+	PoolBlocks uint32 `protobuf:"varint,9,opt,name=pool_blocks,json=poolBlocks,proto3" json:"pool_blocks,omitempty"`
+	// How it exchanges prompts; workers exchange them only with those of the same style.
+	HandOffStyle  HandOffStyle `protobuf:"varint,10,opt,name=hand_off_style,json=handOffStyle,proto3,enum=switchyard.instance.v1.HandOffStyle" json:"hand_off_style,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +496,13 @@ func (x *ModelCard) GetPoolBlocks() uint32 {
 		return x.PoolBlocks
 	}
 	return 0
+}
+
+func (x *ModelCard) GetHandOffStyle() HandOffStyle {
+	if x != nil {
+		return x.HandOffStyle
+	}
+	return HandOffStyle_HAND_OFF_STYLE_UNSPECIFIED
 }
 
 // BlockCount is how many blocks are in one state.
@@ -790,7 +858,7 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"\bdraining\x18\b \x01(\bR\bdraining\"L\n" +
 	"\x10TransferEndpoint\x12\x1c\n" +
 	"\ttransport\x18\x01 \x01(\tR\ttransport\x12\x1a\n" +
-	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\xad\x02\n" +
+	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\xf9\x02\n" +
 	"\tModelCard\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\rR\rcontextTokens\x12+\n" +
@@ -803,7 +871,9 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"numericsId\x12\x14\n" +
 	"\x05exact\x18\b \x01(\bR\x05exact\x12\x1f\n" +
 	"\vpool_blocks\x18\t \x01(\rR\n" +
-	"poolBlocks\"\x8a\x01\n" +
+	"poolBlocks\x12J\n" +
+	"\x0ehand_off_style\x18\n" +
+	" \x01(\x0e2$.switchyard.instance.v1.HandOffStyleR\fhandOffStyle\"\x8a\x01\n" +
 	"\n" +
 	"BlockCount\x128\n" +
 	"\x05state\x18\x01 \x01(\x0e2\".switchyard.instance.v1.BlockStateR\x05state\x12\x16\n" +
@@ -842,7 +912,12 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"\x0eROLE_PROCESSOR\x10\x02\x12\x16\n" +
 	"\x12ROLE_DECODE_WORKER\x10\x03\x12\x17\n" +
 	"\x13ROLE_PREFILL_WORKER\x10\x04\x12\x10\n" +
-	"\fROLE_PLANNER\x10\x05*\xd2\x01\n" +
+	"\fROLE_PLANNER\x10\x05*\x7f\n" +
+	"\fHandOffStyle\x12\x1e\n" +
+	"\x1aHAND_OFF_STYLE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13HAND_OFF_STYLE_PUSH\x10\x01\x12\x17\n" +
+	"\x13HAND_OFF_STYLE_PULL\x10\x02\x12\x1d\n" +
+	"\x19HAND_OFF_STYLE_RENDEZVOUS\x10\x03*\xd2\x01\n" +
 	"\n" +
 	"BlockState\x12\x1b\n" +
 	"\x17BLOCK_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -866,35 +941,37 @@ func file_switchyard_instance_v1_instance_proto_rawDescGZIP() []byte {
 	return file_switchyard_instance_v1_instance_proto_rawDescData
 }
 
-var file_switchyard_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_switchyard_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_switchyard_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_switchyard_instance_v1_instance_proto_goTypes = []any{
 	(Role)(0),                     // 0: switchyard.instance.v1.Role
-	(BlockState)(0),               // 1: switchyard.instance.v1.BlockState
-	(*Instance)(nil),              // 2: switchyard.instance.v1.Instance
-	(*TransferEndpoint)(nil),      // 3: switchyard.instance.v1.TransferEndpoint
-	(*ModelCard)(nil),             // 4: switchyard.instance.v1.ModelCard
-	(*BlockCount)(nil),            // 5: switchyard.instance.v1.BlockCount
-	(*PoolReport)(nil),            // 6: switchyard.instance.v1.PoolReport
-	(*TransportReport)(nil),       // 7: switchyard.instance.v1.TransportReport
-	(*LoadReport)(nil),            // 8: switchyard.instance.v1.LoadReport
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(HandOffStyle)(0),             // 1: switchyard.instance.v1.HandOffStyle
+	(BlockState)(0),               // 2: switchyard.instance.v1.BlockState
+	(*Instance)(nil),              // 3: switchyard.instance.v1.Instance
+	(*TransferEndpoint)(nil),      // 4: switchyard.instance.v1.TransferEndpoint
+	(*ModelCard)(nil),             // 5: switchyard.instance.v1.ModelCard
+	(*BlockCount)(nil),            // 6: switchyard.instance.v1.BlockCount
+	(*PoolReport)(nil),            // 7: switchyard.instance.v1.PoolReport
+	(*TransportReport)(nil),       // 8: switchyard.instance.v1.TransportReport
+	(*LoadReport)(nil),            // 9: switchyard.instance.v1.LoadReport
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
 }
 var file_switchyard_instance_v1_instance_proto_depIdxs = []int32{
 	0,  // 0: switchyard.instance.v1.Instance.role:type_name -> switchyard.instance.v1.Role
-	9,  // 1: switchyard.instance.v1.Instance.started:type_name -> google.protobuf.Timestamp
-	4,  // 2: switchyard.instance.v1.Instance.model:type_name -> switchyard.instance.v1.ModelCard
-	3,  // 3: switchyard.instance.v1.Instance.transfer:type_name -> switchyard.instance.v1.TransferEndpoint
-	1,  // 4: switchyard.instance.v1.BlockCount.state:type_name -> switchyard.instance.v1.BlockState
-	5,  // 5: switchyard.instance.v1.PoolReport.states:type_name -> switchyard.instance.v1.BlockCount
-	10, // 6: switchyard.instance.v1.LoadReport.prefill_busy:type_name -> google.protobuf.Duration
-	10, // 7: switchyard.instance.v1.LoadReport.decode_busy:type_name -> google.protobuf.Duration
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 1: switchyard.instance.v1.Instance.started:type_name -> google.protobuf.Timestamp
+	5,  // 2: switchyard.instance.v1.Instance.model:type_name -> switchyard.instance.v1.ModelCard
+	4,  // 3: switchyard.instance.v1.Instance.transfer:type_name -> switchyard.instance.v1.TransferEndpoint
+	1,  // 4: switchyard.instance.v1.ModelCard.hand_off_style:type_name -> switchyard.instance.v1.HandOffStyle
+	2,  // 5: switchyard.instance.v1.BlockCount.state:type_name -> switchyard.instance.v1.BlockState
+	6,  // 6: switchyard.instance.v1.PoolReport.states:type_name -> switchyard.instance.v1.BlockCount
+	11, // 7: switchyard.instance.v1.LoadReport.prefill_busy:type_name -> google.protobuf.Duration
+	11, // 8: switchyard.instance.v1.LoadReport.decode_busy:type_name -> google.protobuf.Duration
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_instance_v1_instance_proto_init() }
@@ -907,7 +984,7 @@ func file_switchyard_instance_v1_instance_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_instance_v1_instance_proto_rawDesc), len(file_switchyard_instance_v1_instance_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -11,8 +11,10 @@ package prefillworkerv1
 import (
 	v11 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	v1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	v12 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -24,6 +26,59 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// ReleaseOutcome says whether what was read may be used.
+type ReleaseOutcome int32
+
+const (
+	// Not set.
+	ReleaseOutcome_RELEASE_OUTCOME_UNSPECIFIED ReleaseOutcome = 0
+	// The blocks were held all the time.
+	ReleaseOutcome_RELEASE_OUTCOME_OK ReleaseOutcome = 1
+	// They were not: discard what was read, and the first token with it.
+	ReleaseOutcome_RELEASE_OUTCOME_STALE ReleaseOutcome = 2
+)
+
+// Enum value maps for ReleaseOutcome.
+var (
+	ReleaseOutcome_name = map[int32]string{
+		0: "RELEASE_OUTCOME_UNSPECIFIED",
+		1: "RELEASE_OUTCOME_OK",
+		2: "RELEASE_OUTCOME_STALE",
+	}
+	ReleaseOutcome_value = map[string]int32{
+		"RELEASE_OUTCOME_UNSPECIFIED": 0,
+		"RELEASE_OUTCOME_OK":          1,
+		"RELEASE_OUTCOME_STALE":       2,
+	}
+)
+
+func (x ReleaseOutcome) Enum() *ReleaseOutcome {
+	p := new(ReleaseOutcome)
+	*p = x
+	return p
+}
+
+func (x ReleaseOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReleaseOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_prefillworker_v1_prefillworker_proto_enumTypes[0].Descriptor()
+}
+
+func (ReleaseOutcome) Type() protoreflect.EnumType {
+	return &file_switchyard_prefillworker_v1_prefillworker_proto_enumTypes[0]
+}
+
+func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReleaseOutcome.Descriptor instead.
+func (ReleaseOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{0}
+}
 
 // DescribeRequest has no fields.
 type DescribeRequest struct {
@@ -139,7 +194,7 @@ func (x *DescribeResponse) GetJobs() *JobReport {
 	return nil
 }
 
-// JobReport counts jobs of the queue since start.
+// JobReport counts jobs of the queue and calls of Prefill since start.
 type JobReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Deliveries taken from the queue, and those among them that were not the first.
@@ -156,14 +211,29 @@ type JobReport struct {
 	// Jobs ended by an abort, and by an error of this worker.
 	Aborted uint64 `protobuf:"varint,9,opt,name=aborted,proto3" json:"aborted,omitempty"`
 	Failed  uint64 `protobuf:"varint,10,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Sums over the committed jobs, in tokens.
+	// Sums over the committed jobs and the released holds, in tokens; written only by jobs and tickets.
 	PromptTokens   uint64 `protobuf:"varint,11,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	OwnHitTokens   uint64 `protobuf:"varint,12,opt,name=own_hit_tokens,json=ownHitTokens,proto3" json:"own_hit_tokens,omitempty"`
 	ReadTokens     uint64 `protobuf:"varint,13,opt,name=read_tokens,json=readTokens,proto3" json:"read_tokens,omitempty"`
 	ComputedTokens uint64 `protobuf:"varint,14,opt,name=computed_tokens,json=computedTokens,proto3" json:"computed_tokens,omitempty"`
 	WrittenTokens  uint64 `protobuf:"varint,15,opt,name=written_tokens,json=writtenTokens,proto3" json:"written_tokens,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Calls of Prefill: begun, refused for want of a slot or of room to hold, and repeated.
+	Calls         uint64 `protobuf:"varint,16,opt,name=calls,proto3" json:"calls,omitempty"`
+	CallsRefused  uint64 `protobuf:"varint,17,opt,name=calls_refused,json=callsRefused,proto3" json:"calls_refused,omitempty"`
+	CallsRepeated uint64 `protobuf:"varint,18,opt,name=calls_repeated,json=callsRepeated,proto3" json:"calls_repeated,omitempty"`
+	// Holds: begun, and how they ended: released by the reader, by the end of the lease, or
+	// because the reader cancelled, left or died.
+	Holds         uint64 `protobuf:"varint,19,opt,name=holds,proto3" json:"holds,omitempty"`
+	HoldsReleased uint64 `protobuf:"varint,20,opt,name=holds_released,json=holdsReleased,proto3" json:"holds_released,omitempty"`
+	HoldsExpired  uint64 `protobuf:"varint,21,opt,name=holds_expired,json=holdsExpired,proto3" json:"holds_expired,omitempty"`
+	HoldsDropped  uint64 `protobuf:"varint,22,opt,name=holds_dropped,json=holdsDropped,proto3" json:"holds_dropped,omitempty"`
+	// Releases of a hold that had ended otherwise.
+	StaleReleases uint64 `protobuf:"varint,23,opt,name=stale_releases,json=staleReleases,proto3" json:"stale_releases,omitempty"`
+	// Blocks held for readers now, and the most there were.
+	HeldBlocks          uint32 `protobuf:"varint,24,opt,name=held_blocks,json=heldBlocks,proto3" json:"held_blocks,omitempty"`
+	HeldBlocksHighWater uint32 `protobuf:"varint,25,opt,name=held_blocks_high_water,json=heldBlocksHighWater,proto3" json:"held_blocks_high_water,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *JobReport) Reset() {
@@ -301,6 +371,76 @@ func (x *JobReport) GetWrittenTokens() uint64 {
 	return 0
 }
 
+func (x *JobReport) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *JobReport) GetCallsRefused() uint64 {
+	if x != nil {
+		return x.CallsRefused
+	}
+	return 0
+}
+
+func (x *JobReport) GetCallsRepeated() uint64 {
+	if x != nil {
+		return x.CallsRepeated
+	}
+	return 0
+}
+
+func (x *JobReport) GetHolds() uint64 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *JobReport) GetHoldsReleased() uint64 {
+	if x != nil {
+		return x.HoldsReleased
+	}
+	return 0
+}
+
+func (x *JobReport) GetHoldsExpired() uint64 {
+	if x != nil {
+		return x.HoldsExpired
+	}
+	return 0
+}
+
+func (x *JobReport) GetHoldsDropped() uint64 {
+	if x != nil {
+		return x.HoldsDropped
+	}
+	return 0
+}
+
+func (x *JobReport) GetStaleReleases() uint64 {
+	if x != nil {
+		return x.StaleReleases
+	}
+	return 0
+}
+
+func (x *JobReport) GetHeldBlocks() uint32 {
+	if x != nil {
+		return x.HeldBlocks
+	}
+	return 0
+}
+
+func (x *JobReport) GetHeldBlocksHighWater() uint32 {
+	if x != nil {
+		return x.HeldBlocksHighWater
+	}
+	return 0
+}
+
 // AbortRequest names an attempt.
 type AbortRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -411,9 +551,24 @@ func (*AbortResponse) Descriptor() ([]byte, []int) {
 
 // PrefillRequest asks for a prompt's blocks.
 type PrefillRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TransferId    string                 `protobuf:"bytes,1,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
-	Sequence      *v11.Sequence          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the transfer; unique over all decode workers.
+	TransferId string `protobuf:"bytes,1,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
+	// What to compute.
+	Sequence *v11.Sequence `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Chosen by the decode worker, new for each worker that it asks.
+	AttemptId string `protobuf:"bytes,3,opt,name=attempt_id,json=attemptId,proto3" json:"attempt_id,omitempty"`
+	// The life of the prefill worker that is meant.
+	PrefillIncarnation string `protobuf:"bytes,4,opt,name=prefill_incarnation,json=prefillIncarnation,proto3" json:"prefill_incarnation,omitempty"`
+	// Who asks, and its life.
+	DecodeWorker      string `protobuf:"bytes,5,opt,name=decode_worker,json=decodeWorker,proto3" json:"decode_worker,omitempty"`
+	DecodeIncarnation string `protobuf:"bytes,6,opt,name=decode_incarnation,json=decodeIncarnation,proto3" json:"decode_incarnation,omitempty"`
+	// The digest that both workers' keys and values must share.
+	KvFormat string `protobuf:"bytes,7,opt,name=kv_format,json=kvFormat,proto3" json:"kv_format,omitempty"`
+	// Pull: the caller has the rows before this position; those of its own whole blocks.
+	FirstPosition uint32 `protobuf:"varint,8,opt,name=first_position,json=firstPosition,proto3" json:"first_position,omitempty"`
+	// Rendezvous: the right to write. Unset in the pull style.
+	Ticket        *v12.Ticket `protobuf:"bytes,9,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,9 +617,80 @@ func (x *PrefillRequest) GetSequence() *v11.Sequence {
 	return nil
 }
 
-// PrefillResponse tells that they are there.
+func (x *PrefillRequest) GetAttemptId() string {
+	if x != nil {
+		return x.AttemptId
+	}
+	return ""
+}
+
+func (x *PrefillRequest) GetPrefillIncarnation() string {
+	if x != nil {
+		return x.PrefillIncarnation
+	}
+	return ""
+}
+
+func (x *PrefillRequest) GetDecodeWorker() string {
+	if x != nil {
+		return x.DecodeWorker
+	}
+	return ""
+}
+
+func (x *PrefillRequest) GetDecodeIncarnation() string {
+	if x != nil {
+		return x.DecodeIncarnation
+	}
+	return ""
+}
+
+func (x *PrefillRequest) GetKvFormat() string {
+	if x != nil {
+		return x.KvFormat
+	}
+	return ""
+}
+
+func (x *PrefillRequest) GetFirstPosition() uint32 {
+	if x != nil {
+		return x.FirstPosition
+	}
+	return 0
+}
+
+func (x *PrefillRequest) GetTicket() *v12.Ticket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+// PrefillResponse tells that the prompt is computed.
 type PrefillResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pull: one entry per choice; none when the decode worker must recompute the last prompt
+	// position. They may be used once Release has answered OK.
+	FirstTokens []*v12.FirstToken `protobuf:"bytes,1,rep,name=first_tokens,json=firstTokens,proto3" json:"first_tokens,omitempty"`
+	// Pull: the blocks that the caller may read; the first holds position first_position.
+	Blocks *v12.BlockRefs `protobuf:"bytes,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// Pull: the rows to read are the positions [first_position, end_position).
+	FirstPosition uint32 `protobuf:"varint,3,opt,name=first_position,json=firstPosition,proto3" json:"first_position,omitempty"`
+	EndPosition   uint32 `protobuf:"varint,4,opt,name=end_position,json=endPosition,proto3" json:"end_position,omitempty"`
+	// Pull: numbers the leave to read at this worker's agent.
+	Grant uint64 `protobuf:"varint,5,opt,name=grant,proto3" json:"grant,omitempty"`
+	// Pull: how long the blocks are held from now on unless they are released.
+	Hold *durationpb.Duration `protobuf:"bytes,6,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Tokens of the prompt that were computed, and found in this worker's own cache.
+	ComputedTokens uint32 `protobuf:"varint,7,opt,name=computed_tokens,json=computedTokens,proto3" json:"computed_tokens,omitempty"`
+	OwnHitTokens   uint32 `protobuf:"varint,8,opt,name=own_hit_tokens,json=ownHitTokens,proto3" json:"own_hit_tokens,omitempty"`
+	// How long it took from the call until the engine began, and to compute.
+	AdmitTime   *durationpb.Duration `protobuf:"bytes,9,opt,name=admit_time,json=admitTime,proto3" json:"admit_time,omitempty"`
+	ComputeTime *durationpb.Duration `protobuf:"bytes,10,opt,name=compute_time,json=computeTime,proto3" json:"compute_time,omitempty"`
+	// How many more prompts this worker would take up now.
+	Credits uint32 `protobuf:"varint,11,opt,name=credits,proto3" json:"credits,omitempty"`
+	// Pull: which of the mappings of this worker's memory the blocks lie in; see the transport.
+	MemoryEpoch   uint64 `protobuf:"varint,12,opt,name=memory_epoch,json=memoryEpoch,proto3" json:"memory_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,12 +725,99 @@ func (*PrefillResponse) Descriptor() ([]byte, []int) {
 	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{6}
 }
 
+func (x *PrefillResponse) GetFirstTokens() []*v12.FirstToken {
+	if x != nil {
+		return x.FirstTokens
+	}
+	return nil
+}
+
+func (x *PrefillResponse) GetBlocks() *v12.BlockRefs {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *PrefillResponse) GetFirstPosition() uint32 {
+	if x != nil {
+		return x.FirstPosition
+	}
+	return 0
+}
+
+func (x *PrefillResponse) GetEndPosition() uint32 {
+	if x != nil {
+		return x.EndPosition
+	}
+	return 0
+}
+
+func (x *PrefillResponse) GetGrant() uint64 {
+	if x != nil {
+		return x.Grant
+	}
+	return 0
+}
+
+func (x *PrefillResponse) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *PrefillResponse) GetComputedTokens() uint32 {
+	if x != nil {
+		return x.ComputedTokens
+	}
+	return 0
+}
+
+func (x *PrefillResponse) GetOwnHitTokens() uint32 {
+	if x != nil {
+		return x.OwnHitTokens
+	}
+	return 0
+}
+
+func (x *PrefillResponse) GetAdmitTime() *durationpb.Duration {
+	if x != nil {
+		return x.AdmitTime
+	}
+	return nil
+}
+
+func (x *PrefillResponse) GetComputeTime() *durationpb.Duration {
+	if x != nil {
+		return x.ComputeTime
+	}
+	return nil
+}
+
+func (x *PrefillResponse) GetCredits() uint32 {
+	if x != nil {
+		return x.Credits
+	}
+	return 0
+}
+
+func (x *PrefillResponse) GetMemoryEpoch() uint64 {
+	if x != nil {
+		return x.MemoryEpoch
+	}
+	return 0
+}
+
 // ReleaseRequest names what Prefill computed.
 type ReleaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TransferId    string                 `protobuf:"bytes,1,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	TransferId string                 `protobuf:"bytes,1,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
+	AttemptId  string                 `protobuf:"bytes,2,opt,name=attempt_id,json=attemptId,proto3" json:"attempt_id,omitempty"`
+	// The life of the prefill worker that held it: another one knows nothing of it.
+	PrefillIncarnation string `protobuf:"bytes,3,opt,name=prefill_incarnation,json=prefillIncarnation,proto3" json:"prefill_incarnation,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReleaseRequest) Reset() {
@@ -544,9 +857,24 @@ func (x *ReleaseRequest) GetTransferId() string {
 	return ""
 }
 
-// ReleaseResponse has no fields.
+func (x *ReleaseRequest) GetAttemptId() string {
+	if x != nil {
+		return x.AttemptId
+	}
+	return ""
+}
+
+func (x *ReleaseRequest) GetPrefillIncarnation() string {
+	if x != nil {
+		return x.PrefillIncarnation
+	}
+	return ""
+}
+
+// ReleaseResponse tells the outcome.
 type ReleaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       ReleaseOutcome         `protobuf:"varint,1,opt,name=outcome,proto3,enum=switchyard.prefillworker.v1.ReleaseOutcome" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -581,10 +909,22 @@ func (*ReleaseResponse) Descriptor() ([]byte, []int) {
 	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{8}
 }
 
-// CancelRequest names a running Prefill.
+func (x *ReleaseResponse) GetOutcome() ReleaseOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ReleaseOutcome_RELEASE_OUTCOME_UNSPECIFIED
+}
+
+// CancelRequest names a Prefill.
 type CancelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TransferId    string                 `protobuf:"bytes,1,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	TransferId string                 `protobuf:"bytes,1,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
+	AttemptId  string                 `protobuf:"bytes,2,opt,name=attempt_id,json=attemptId,proto3" json:"attempt_id,omitempty"`
+	// The life of the prefill worker that is meant.
+	PrefillIncarnation string `protobuf:"bytes,3,opt,name=prefill_incarnation,json=prefillIncarnation,proto3" json:"prefill_incarnation,omitempty"`
+	// Why, for logs.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -622,6 +962,27 @@ func (*CancelRequest) Descriptor() ([]byte, []int) {
 func (x *CancelRequest) GetTransferId() string {
 	if x != nil {
 		return x.TransferId
+	}
+	return ""
+}
+
+func (x *CancelRequest) GetAttemptId() string {
+	if x != nil {
+		return x.AttemptId
+	}
+	return ""
+}
+
+func (x *CancelRequest) GetPrefillIncarnation() string {
+	if x != nil {
+		return x.PrefillIncarnation
+	}
+	return ""
+}
+
+func (x *CancelRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -667,14 +1028,14 @@ var File_switchyard_prefillworker_v1_prefillworker_proto protoreflect.FileDescri
 
 const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"\n" +
-	"/switchyard/prefillworker/v1/prefillworker.proto\x12\x1bswitchyard.prefillworker.v1\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\"\x11\n" +
+	"/switchyard/prefillworker/v1/prefillworker.proto\x12\x1bswitchyard.prefillworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a%switchyard/transfer/v1/transfer.proto\"\x11\n" +
 	"\x0fDescribeRequest\"\xc3\x02\n" +
 	"\x10DescribeResponse\x12<\n" +
 	"\binstance\x18\x01 \x01(\v2 .switchyard.instance.v1.InstanceR\binstance\x126\n" +
 	"\x04pool\x18\x02 \x01(\v2\".switchyard.instance.v1.PoolReportR\x04pool\x12E\n" +
 	"\ttransport\x18\x03 \x01(\v2'.switchyard.instance.v1.TransportReportR\ttransport\x126\n" +
 	"\x04load\x18\x04 \x01(\v2\".switchyard.instance.v1.LoadReportR\x04load\x12:\n" +
-	"\x04jobs\x18\x05 \x01(\v2&.switchyard.prefillworker.v1.JobReportR\x04jobs\"\xf0\x03\n" +
+	"\x04jobs\x18\x05 \x01(\v2&.switchyard.prefillworker.v1.JobReportR\x04jobs\"\xd6\x06\n" +
 	"\tJobReport\x12\x1e\n" +
 	"\n" +
 	"deliveries\x18\x01 \x01(\x04R\n" +
@@ -695,7 +1056,18 @@ const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"\vread_tokens\x18\r \x01(\x04R\n" +
 	"readTokens\x12'\n" +
 	"\x0fcomputed_tokens\x18\x0e \x01(\x04R\x0ecomputedTokens\x12%\n" +
-	"\x0ewritten_tokens\x18\x0f \x01(\x04R\rwrittenTokens\"\x97\x01\n" +
+	"\x0ewritten_tokens\x18\x0f \x01(\x04R\rwrittenTokens\x12\x14\n" +
+	"\x05calls\x18\x10 \x01(\x04R\x05calls\x12#\n" +
+	"\rcalls_refused\x18\x11 \x01(\x04R\fcallsRefused\x12%\n" +
+	"\x0ecalls_repeated\x18\x12 \x01(\x04R\rcallsRepeated\x12\x14\n" +
+	"\x05holds\x18\x13 \x01(\x04R\x05holds\x12%\n" +
+	"\x0eholds_released\x18\x14 \x01(\x04R\rholdsReleased\x12#\n" +
+	"\rholds_expired\x18\x15 \x01(\x04R\fholdsExpired\x12#\n" +
+	"\rholds_dropped\x18\x16 \x01(\x04R\fholdsDropped\x12%\n" +
+	"\x0estale_releases\x18\x17 \x01(\x04R\rstaleReleases\x12\x1f\n" +
+	"\vheld_blocks\x18\x18 \x01(\rR\n" +
+	"heldBlocks\x123\n" +
+	"\x16held_blocks_high_water\x18\x19 \x01(\rR\x13heldBlocksHighWater\"\x97\x01\n" +
 	"\fAbortRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12\x1d\n" +
@@ -703,20 +1075,54 @@ const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"attempt_id\x18\x02 \x01(\tR\tattemptId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12/\n" +
 	"\x13prefill_incarnation\x18\x04 \x01(\tR\x12prefillIncarnation\"\x0f\n" +
-	"\rAbortResponse\"q\n" +
+	"\rAbortResponse\"\x91\x03\n" +
 	"\x0ePrefillRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12>\n" +
-	"\bsequence\x18\x02 \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\"\x11\n" +
-	"\x0fPrefillResponse\"1\n" +
+	"\bsequence\x18\x02 \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\x12\x1d\n" +
+	"\n" +
+	"attempt_id\x18\x03 \x01(\tR\tattemptId\x12/\n" +
+	"\x13prefill_incarnation\x18\x04 \x01(\tR\x12prefillIncarnation\x12#\n" +
+	"\rdecode_worker\x18\x05 \x01(\tR\fdecodeWorker\x12-\n" +
+	"\x12decode_incarnation\x18\x06 \x01(\tR\x11decodeIncarnation\x12\x1b\n" +
+	"\tkv_format\x18\a \x01(\tR\bkvFormat\x12%\n" +
+	"\x0efirst_position\x18\b \x01(\rR\rfirstPosition\x126\n" +
+	"\x06ticket\x18\t \x01(\v2\x1e.switchyard.transfer.v1.TicketR\x06ticket\"\xa6\x04\n" +
+	"\x0fPrefillResponse\x12E\n" +
+	"\ffirst_tokens\x18\x01 \x03(\v2\".switchyard.transfer.v1.FirstTokenR\vfirstTokens\x129\n" +
+	"\x06blocks\x18\x02 \x01(\v2!.switchyard.transfer.v1.BlockRefsR\x06blocks\x12%\n" +
+	"\x0efirst_position\x18\x03 \x01(\rR\rfirstPosition\x12!\n" +
+	"\fend_position\x18\x04 \x01(\rR\vendPosition\x12\x14\n" +
+	"\x05grant\x18\x05 \x01(\x04R\x05grant\x12-\n" +
+	"\x04hold\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12'\n" +
+	"\x0fcomputed_tokens\x18\a \x01(\rR\x0ecomputedTokens\x12$\n" +
+	"\x0eown_hit_tokens\x18\b \x01(\rR\fownHitTokens\x128\n" +
+	"\n" +
+	"admit_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\tadmitTime\x12<\n" +
+	"\fcompute_time\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\vcomputeTime\x12\x18\n" +
+	"\acredits\x18\v \x01(\rR\acredits\x12!\n" +
+	"\fmemory_epoch\x18\f \x01(\x04R\vmemoryEpoch\"\x81\x01\n" +
 	"\x0eReleaseRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
-	"transferId\"\x11\n" +
-	"\x0fReleaseResponse\"0\n" +
+	"transferId\x12\x1d\n" +
+	"\n" +
+	"attempt_id\x18\x02 \x01(\tR\tattemptId\x12/\n" +
+	"\x13prefill_incarnation\x18\x03 \x01(\tR\x12prefillIncarnation\"X\n" +
+	"\x0fReleaseResponse\x12E\n" +
+	"\aoutcome\x18\x01 \x01(\x0e2+.switchyard.prefillworker.v1.ReleaseOutcomeR\aoutcome\"\x98\x01\n" +
 	"\rCancelRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
-	"transferId\"\x10\n" +
-	"\x0eCancelResponse2\x87\x04\n" +
+	"transferId\x12\x1d\n" +
+	"\n" +
+	"attempt_id\x18\x02 \x01(\tR\tattemptId\x12/\n" +
+	"\x13prefill_incarnation\x18\x03 \x01(\tR\x12prefillIncarnation\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x10\n" +
+	"\x0eCancelResponse*d\n" +
+	"\x0eReleaseOutcome\x12\x1f\n" +
+	"\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12RELEASE_OUTCOME_OK\x10\x01\x12\x19\n" +
+	"\x15RELEASE_OUTCOME_STALE\x10\x022\x87\x04\n" +
 	"\rPrefillWorker\x12g\n" +
 	"\bDescribe\x12,.switchyard.prefillworker.v1.DescribeRequest\x1a-.switchyard.prefillworker.v1.DescribeResponse\x12^\n" +
 	"\x05Abort\x12).switchyard.prefillworker.v1.AbortRequest\x1a*.switchyard.prefillworker.v1.AbortResponse\x12d\n" +
@@ -736,47 +1142,60 @@ func file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP() []byte {
 	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescData
 }
 
+var file_switchyard_prefillworker_v1_prefillworker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_switchyard_prefillworker_v1_prefillworker_proto_goTypes = []any{
-	(*DescribeRequest)(nil),    // 0: switchyard.prefillworker.v1.DescribeRequest
-	(*DescribeResponse)(nil),   // 1: switchyard.prefillworker.v1.DescribeResponse
-	(*JobReport)(nil),          // 2: switchyard.prefillworker.v1.JobReport
-	(*AbortRequest)(nil),       // 3: switchyard.prefillworker.v1.AbortRequest
-	(*AbortResponse)(nil),      // 4: switchyard.prefillworker.v1.AbortResponse
-	(*PrefillRequest)(nil),     // 5: switchyard.prefillworker.v1.PrefillRequest
-	(*PrefillResponse)(nil),    // 6: switchyard.prefillworker.v1.PrefillResponse
-	(*ReleaseRequest)(nil),     // 7: switchyard.prefillworker.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),    // 8: switchyard.prefillworker.v1.ReleaseResponse
-	(*CancelRequest)(nil),      // 9: switchyard.prefillworker.v1.CancelRequest
-	(*CancelResponse)(nil),     // 10: switchyard.prefillworker.v1.CancelResponse
-	(*v1.Instance)(nil),        // 11: switchyard.instance.v1.Instance
-	(*v1.PoolReport)(nil),      // 12: switchyard.instance.v1.PoolReport
-	(*v1.TransportReport)(nil), // 13: switchyard.instance.v1.TransportReport
-	(*v1.LoadReport)(nil),      // 14: switchyard.instance.v1.LoadReport
-	(*v11.Sequence)(nil),       // 15: switchyard.generation.v1.Sequence
+	(ReleaseOutcome)(0),         // 0: switchyard.prefillworker.v1.ReleaseOutcome
+	(*DescribeRequest)(nil),     // 1: switchyard.prefillworker.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 2: switchyard.prefillworker.v1.DescribeResponse
+	(*JobReport)(nil),           // 3: switchyard.prefillworker.v1.JobReport
+	(*AbortRequest)(nil),        // 4: switchyard.prefillworker.v1.AbortRequest
+	(*AbortResponse)(nil),       // 5: switchyard.prefillworker.v1.AbortResponse
+	(*PrefillRequest)(nil),      // 6: switchyard.prefillworker.v1.PrefillRequest
+	(*PrefillResponse)(nil),     // 7: switchyard.prefillworker.v1.PrefillResponse
+	(*ReleaseRequest)(nil),      // 8: switchyard.prefillworker.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 9: switchyard.prefillworker.v1.ReleaseResponse
+	(*CancelRequest)(nil),       // 10: switchyard.prefillworker.v1.CancelRequest
+	(*CancelResponse)(nil),      // 11: switchyard.prefillworker.v1.CancelResponse
+	(*v1.Instance)(nil),         // 12: switchyard.instance.v1.Instance
+	(*v1.PoolReport)(nil),       // 13: switchyard.instance.v1.PoolReport
+	(*v1.TransportReport)(nil),  // 14: switchyard.instance.v1.TransportReport
+	(*v1.LoadReport)(nil),       // 15: switchyard.instance.v1.LoadReport
+	(*v11.Sequence)(nil),        // 16: switchyard.generation.v1.Sequence
+	(*v12.Ticket)(nil),          // 17: switchyard.transfer.v1.Ticket
+	(*v12.FirstToken)(nil),      // 18: switchyard.transfer.v1.FirstToken
+	(*v12.BlockRefs)(nil),       // 19: switchyard.transfer.v1.BlockRefs
+	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
 }
 var file_switchyard_prefillworker_v1_prefillworker_proto_depIdxs = []int32{
-	11, // 0: switchyard.prefillworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	12, // 1: switchyard.prefillworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	13, // 2: switchyard.prefillworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	14, // 3: switchyard.prefillworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
-	2,  // 4: switchyard.prefillworker.v1.DescribeResponse.jobs:type_name -> switchyard.prefillworker.v1.JobReport
-	15, // 5: switchyard.prefillworker.v1.PrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	0,  // 6: switchyard.prefillworker.v1.PrefillWorker.Describe:input_type -> switchyard.prefillworker.v1.DescribeRequest
-	3,  // 7: switchyard.prefillworker.v1.PrefillWorker.Abort:input_type -> switchyard.prefillworker.v1.AbortRequest
-	5,  // 8: switchyard.prefillworker.v1.PrefillWorker.Prefill:input_type -> switchyard.prefillworker.v1.PrefillRequest
-	7,  // 9: switchyard.prefillworker.v1.PrefillWorker.Release:input_type -> switchyard.prefillworker.v1.ReleaseRequest
-	9,  // 10: switchyard.prefillworker.v1.PrefillWorker.Cancel:input_type -> switchyard.prefillworker.v1.CancelRequest
-	1,  // 11: switchyard.prefillworker.v1.PrefillWorker.Describe:output_type -> switchyard.prefillworker.v1.DescribeResponse
-	4,  // 12: switchyard.prefillworker.v1.PrefillWorker.Abort:output_type -> switchyard.prefillworker.v1.AbortResponse
-	6,  // 13: switchyard.prefillworker.v1.PrefillWorker.Prefill:output_type -> switchyard.prefillworker.v1.PrefillResponse
-	8,  // 14: switchyard.prefillworker.v1.PrefillWorker.Release:output_type -> switchyard.prefillworker.v1.ReleaseResponse
-	10, // 15: switchyard.prefillworker.v1.PrefillWorker.Cancel:output_type -> switchyard.prefillworker.v1.CancelResponse
-	11, // [11:16] is the sub-list for method output_type
-	6,  // [6:11] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	12, // 0: switchyard.prefillworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	13, // 1: switchyard.prefillworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	14, // 2: switchyard.prefillworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	15, // 3: switchyard.prefillworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	3,  // 4: switchyard.prefillworker.v1.DescribeResponse.jobs:type_name -> switchyard.prefillworker.v1.JobReport
+	16, // 5: switchyard.prefillworker.v1.PrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	17, // 6: switchyard.prefillworker.v1.PrefillRequest.ticket:type_name -> switchyard.transfer.v1.Ticket
+	18, // 7: switchyard.prefillworker.v1.PrefillResponse.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
+	19, // 8: switchyard.prefillworker.v1.PrefillResponse.blocks:type_name -> switchyard.transfer.v1.BlockRefs
+	20, // 9: switchyard.prefillworker.v1.PrefillResponse.hold:type_name -> google.protobuf.Duration
+	20, // 10: switchyard.prefillworker.v1.PrefillResponse.admit_time:type_name -> google.protobuf.Duration
+	20, // 11: switchyard.prefillworker.v1.PrefillResponse.compute_time:type_name -> google.protobuf.Duration
+	0,  // 12: switchyard.prefillworker.v1.ReleaseResponse.outcome:type_name -> switchyard.prefillworker.v1.ReleaseOutcome
+	1,  // 13: switchyard.prefillworker.v1.PrefillWorker.Describe:input_type -> switchyard.prefillworker.v1.DescribeRequest
+	4,  // 14: switchyard.prefillworker.v1.PrefillWorker.Abort:input_type -> switchyard.prefillworker.v1.AbortRequest
+	6,  // 15: switchyard.prefillworker.v1.PrefillWorker.Prefill:input_type -> switchyard.prefillworker.v1.PrefillRequest
+	8,  // 16: switchyard.prefillworker.v1.PrefillWorker.Release:input_type -> switchyard.prefillworker.v1.ReleaseRequest
+	10, // 17: switchyard.prefillworker.v1.PrefillWorker.Cancel:input_type -> switchyard.prefillworker.v1.CancelRequest
+	2,  // 18: switchyard.prefillworker.v1.PrefillWorker.Describe:output_type -> switchyard.prefillworker.v1.DescribeResponse
+	5,  // 19: switchyard.prefillworker.v1.PrefillWorker.Abort:output_type -> switchyard.prefillworker.v1.AbortResponse
+	7,  // 20: switchyard.prefillworker.v1.PrefillWorker.Prefill:output_type -> switchyard.prefillworker.v1.PrefillResponse
+	9,  // 21: switchyard.prefillworker.v1.PrefillWorker.Release:output_type -> switchyard.prefillworker.v1.ReleaseResponse
+	11, // 22: switchyard.prefillworker.v1.PrefillWorker.Cancel:output_type -> switchyard.prefillworker.v1.CancelResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_prefillworker_v1_prefillworker_proto_init() }
@@ -789,13 +1208,14 @@ func file_switchyard_prefillworker_v1_prefillworker_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc), len(file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_switchyard_prefillworker_v1_prefillworker_proto_goTypes,
 		DependencyIndexes: file_switchyard_prefillworker_v1_prefillworker_proto_depIdxs,
+		EnumInfos:         file_switchyard_prefillworker_v1_prefillworker_proto_enumTypes,
 		MessageInfos:      file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes,
 	}.Build()
 	File_switchyard_prefillworker_v1_prefillworker_proto = out.File

@@ -32,8 +32,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PrefillWorker takes its work from the prefill queue. Decode workers call Abort, and in
-// the pull style Prefill, Release and Cancel; tools call Describe.
+// PrefillWorker takes its work from the prefill queue (push) or from the decode workers'
+// calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release and Cancel;
+// tools call Describe.
 type PrefillWorkerClient interface {
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -42,12 +43,22 @@ type PrefillWorkerClient interface {
 	// overtakes the grant is remembered. Idempotent. FAILED_PRECONDITION when another
 	// incarnation is meant.
 	Abort(ctx context.Context, in *AbortRequest, opts ...grpc.CallOption) (*AbortResponse, error)
-	// Prefill computes a prompt and holds its blocks for the caller to read. Pull style:
-	// answers FAILED_PRECONDITION "not served in this style" where the worker pushes.
+	// Prefill computes a prompt. In the pull style it answers once the blocks are held for the
+	// caller to read; in the rendezvous style, where the request carries the ticket, once the
+	// completion note was answered. Idempotent by transfer and attempt: a repetition waits for
+	// the first call's work and gets its answer. When the last caller's context ends, so does
+	// the work. RESOURCE_EXHAUSTED: no slot is free, or too many blocks are held; nothing was
+	// begun. UNAVAILABLE: the worker drains. ABORTED: the attempt was cancelled or has ended.
+	// FAILED_PRECONDITION: another incarnation, KV format or style is meant.
+	// INVALID_ARGUMENT: the prompt can never be computed here.
 	Prefill(ctx context.Context, in *PrefillRequest, opts ...grpc.CallOption) (*PrefillResponse, error)
-	// Release ends the holding of what Prefill computed. Idempotent. Pull style, as Prefill.
+	// Release ends the holding of what Prefill computed, and says whether it was held until
+	// now. Pull style only. Idempotent: for some time a repetition gets the same answer.
+	// FAILED_PRECONDITION when another incarnation is meant.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// Cancel ends a Prefill that still runs. Idempotent. Pull style, as Prefill.
+	// Cancel ends the attempt wherever it is: a computation stops, what is held becomes free. A
+	// cancel that overtakes its Prefill is remembered for some time. Idempotent.
+	// FAILED_PRECONDITION when another incarnation is meant.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
 }
 
@@ -113,8 +124,9 @@ func (c *prefillWorkerClient) Cancel(ctx context.Context, in *CancelRequest, opt
 // All implementations must embed UnimplementedPrefillWorkerServer
 // for forward compatibility.
 //
-// PrefillWorker takes its work from the prefill queue. Decode workers call Abort, and in
-// the pull style Prefill, Release and Cancel; tools call Describe.
+// PrefillWorker takes its work from the prefill queue (push) or from the decode workers'
+// calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release and Cancel;
+// tools call Describe.
 type PrefillWorkerServer interface {
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
@@ -123,12 +135,22 @@ type PrefillWorkerServer interface {
 	// overtakes the grant is remembered. Idempotent. FAILED_PRECONDITION when another
 	// incarnation is meant.
 	Abort(context.Context, *AbortRequest) (*AbortResponse, error)
-	// Prefill computes a prompt and holds its blocks for the caller to read. Pull style:
-	// answers FAILED_PRECONDITION "not served in this style" where the worker pushes.
+	// Prefill computes a prompt. In the pull style it answers once the blocks are held for the
+	// caller to read; in the rendezvous style, where the request carries the ticket, once the
+	// completion note was answered. Idempotent by transfer and attempt: a repetition waits for
+	// the first call's work and gets its answer. When the last caller's context ends, so does
+	// the work. RESOURCE_EXHAUSTED: no slot is free, or too many blocks are held; nothing was
+	// begun. UNAVAILABLE: the worker drains. ABORTED: the attempt was cancelled or has ended.
+	// FAILED_PRECONDITION: another incarnation, KV format or style is meant.
+	// INVALID_ARGUMENT: the prompt can never be computed here.
 	Prefill(context.Context, *PrefillRequest) (*PrefillResponse, error)
-	// Release ends the holding of what Prefill computed. Idempotent. Pull style, as Prefill.
+	// Release ends the holding of what Prefill computed, and says whether it was held until
+	// now. Pull style only. Idempotent: for some time a repetition gets the same answer.
+	// FAILED_PRECONDITION when another incarnation is meant.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// Cancel ends a Prefill that still runs. Idempotent. Pull style, as Prefill.
+	// Cancel ends the attempt wherever it is: a computation stops, what is held becomes free. A
+	// cancel that overtakes its Prefill is remembered for some time. Idempotent.
+	// FAILED_PRECONDITION when another incarnation is meant.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
 	mustEmbedUnimplementedPrefillWorkerServer()
 }

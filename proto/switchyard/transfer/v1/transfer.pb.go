@@ -272,7 +272,10 @@ type Ticket struct {
 	// When the ticket ends unless it is renewed.
 	LeaseExpiry *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=lease_expiry,json=leaseExpiry,proto3" json:"lease_expiry,omitempty"`
 	// The sequence, where the job did not carry it.
-	Sequence      *v1.Sequence `protobuf:"bytes,7,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence *v1.Sequence `protobuf:"bytes,7,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// How often the decode worker has moved memory away from a peer. Who has mapped its memory
+	// earlier must map it anew before it touches the blocks.
+	MemoryEpoch   uint64 `protobuf:"varint,8,opt,name=memory_epoch,json=memoryEpoch,proto3" json:"memory_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -354,6 +357,13 @@ func (x *Ticket) GetSequence() *v1.Sequence {
 		return x.Sequence
 	}
 	return nil
+}
+
+func (x *Ticket) GetMemoryEpoch() uint64 {
+	if x != nil {
+		return x.MemoryEpoch
+	}
+	return 0
 }
 
 // FirstToken is what the prefill side drew after the last prompt position.
@@ -678,7 +688,7 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"E\n" +
 	"\tBlockRefs\x12\x16\n" +
 	"\x06blocks\x18\x01 \x03(\x05R\x06blocks\x12 \n" +
-	"\vgenerations\x18\x02 \x03(\x04R\vgenerations\"\xdf\x02\n" +
+	"\vgenerations\x18\x02 \x03(\x04R\vgenerations\"\x82\x03\n" +
 	"\x06Ticket\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x129\n" +
 	"\x06blocks\x18\x02 \x01(\v2!.switchyard.transfer.v1.BlockRefsR\x06blocks\x129\n" +
@@ -686,7 +696,8 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\x0efirst_position\x18\x04 \x01(\rR\rfirstPosition\x12!\n" +
 	"\fend_position\x18\x05 \x01(\rR\vendPosition\x12=\n" +
 	"\flease_expiry\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vleaseExpiry\x12>\n" +
-	"\bsequence\x18\a \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\"\x87\x01\n" +
+	"\bsequence\x18\a \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\x12!\n" +
+	"\fmemory_epoch\x18\b \x01(\x04R\vmemoryEpoch\"\x87\x01\n" +
 	"\n" +
 	"FirstToken\x12\x16\n" +
 	"\x06choice\x18\x01 \x01(\rR\x06choice\x12\x14\n" +

@@ -1,0 +1,110 @@
+// Package speed learns what local and remote prefills take on this decode worker, from
+// what the scheduler and the prefill workers report and from whole requests by the clock.
+//
+// It decides nothing (that is disagg's) and asks nobody. Every estimate is an exponentially
+// weighted mean behind a median of three, so that one outlier changes nothing and a lasting
+// change counts from its second sample on. An estimate that got no sample for five minutes
+// fades back to its start value, half of the rest every two minutes, so that what was given
+// up is tried again. It also says when the other way is due for a look.
+//
+// A start value is relative to what is known: an engine that was not measured yet is taken
+// to be like its peer, whose KV format is the same, and a prefill worker to need half of
+// the decode worker's time for a token until measured, because nothing decodes there.
+// The first hand-off is taken to cost what that saves on one block of tokens. So at first
+// what fills more than one block goes remote, as with the policy threshold, and one look
+// replaces half of the belief.
+//
+// It starts no goroutine. Its methods may be called from any; none waits for anything but
+// one short lock, and what a decision needs takes constant time.
+package speed
+
+import (
+	"sync"
+	"time"
+
+	"github.com/switchyard-llm/switchyard/libs/scheduler"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
+)
+
+// Start is what is believed before anything was measured.
+type Start struct {
+	// BlockTokens and StepTokens are of the decode worker's pool and scheduler.
+	BlockTokens, StepTokens int
+	// LocalToken is the time of one prompt row; Step and StepSequence that of a decode step.
+	LocalToken, Step, StepSequence time.Duration
+	// JobTokens is the length of the prompts that wait in the queue.
+	JobTokens int
+	// LinkBytesPerSecond and LinkLatency are of the transfers between workers. The latency
+	// is not learnt.
+	LinkBytesPerSecond float64
+	LinkLatency        time.Duration
+}
+
+// DefaultStart is about what the CPU engine does with a model of 135 million weights on two
+// cores, beside memory that is shared on one host.
+func DefaultStart(blockTokens, stepTokens int) Start {
+	return Start{
+		BlockTokens: blockTokens, StepTokens: stepTokens,
+		LocalToken: 5 * time.Millisecond, Step: 7 * time.Millisecond, StepSequence: 7 * time.Millisecond,
+		JobTokens: 256, LinkBytesPerSecond: 1e9, LinkLatency: 100 * time.Microsecond,
+	}
+}
+
+// remoteShare is what a prefill worker is taken to need of the decode worker's time for a
+// token until it was measured.
+const remoteShare = 0.5
+
+// Learner keeps the estimates of one decode worker. Times are in seconds.
+type Learner struct {
+	start Start
+
+	mu             sync.Mutex // guards all below
+	localToken     estimate
+	localOverhead  estimate
+	remoteToken    estimate
+	remoteOverhead estimate
+	admission      estimate
+	job            estimate
+	byteTime       estimate
+	writeTail      estimate
+	step           line
+	links          links
+	look           look
+	seen           scheduler.Report
+	attached       uint64
+}
+
+// New makes a learner that has seen nothing.
+func New(start Start) *Learner {
+	l := &Learner{start: start, links: make(links)}
+	l.step.startFixed, l.step.startSlope = start.Step.Seconds(), start.StepSequence.Seconds()
+	return l
+}
+
+// Speeds are what is believed now.
+func (l *Learner) Speeds(now time.Time) disagg.Speeds {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.speeds(now)
+}
+
+func (l *Learner) speeds(now time.Time) disagg.Speeds {
+	s := &l.start
+	first := s.LocalToken.Seconds()
+	local := l.localToken.value(now, l.remoteToken.value(now, first))
+	remote := l.remoteToken.value(now, remoteShare*l.localToken.value(now, first))
+	step, sequence := l.step.value(now)
+	return disagg.Speeds{
+		LocalToken: seconds(local), RemoteToken: seconds(remote),
+		Step: seconds(step), StepSequence: seconds(sequence),
+		LocalOverhead:      seconds(l.localOverhead.value(now, 0)),
+		RemoteOverhead:     seconds(l.remoteOverhead.value(now, (1-remoteShare)*local*float64(s.BlockTokens))),
+		Admission:          seconds(l.admission.value(now, 0)),
+		Job:                seconds(l.job.value(now, remote*float64(s.JobTokens))),
+		LinkBytesPerSecond: 1 / l.byteTime.value(now, 1/s.LinkBytesPerSecond), LinkLatency: s.LinkLatency,
+		WriteTail: l.writeTail.value(now, 1),
+	}
+}
+
+// seconds rounds up, so that no belief becomes 0.
+func seconds(s float64) time.Duration { return time.Duration(min(s, 86400)*1e9 + 0.999) }

@@ -1,0 +1,41 @@
+package processor
+
+import (
+	"context"
+	"iter"
+
+	"github.com/switchyard-llm/switchyard/libs/discovery"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
+)
+
+// PrefillMembers is the prefill workers as discovery knows them.
+type PrefillMembers interface {
+	// Watch yields them once they are known, and again after each change until ctx ends.
+	Watch(ctx context.Context) iter.Seq[discovery.Snapshot]
+}
+
+var _ PrefillMembers = (*discovery.Members)(nil)
+
+// followPrefills tells the router which prefill workers live, until ctx ends. The processor
+// does not call them: it only remembers which prefixes each has computed.
+func (p *Processor) followPrefills(ctx context.Context) error {
+	for snapshot := range p.deps.PrefillWorkers.Watch(ctx) {
+		present := map[router.WorkerID]bool{}
+		for _, m := range snapshot.Members {
+			card, in := m.Instance.GetModel(), m.Instance
+			if card.GetName() != p.deps.Model.Name || in.GetDraining() {
+				continue
+			}
+			id := router.WorkerID{Name: in.GetId(), Incarnation: in.GetIncarnation()}
+			present[id] = true
+			err := p.router.AddPrefill(router.Worker{
+				ID: id, Model: card.GetName(), BlockTokens: int(card.GetBlockTokens()), PoolBlocks: int(card.GetPoolBlocks()),
+			})
+			if err != nil {
+				p.log.Error("a prefill worker cannot be hinted at", "error", err)
+			}
+		}
+		p.router.KeepPrefills(present)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package router_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
+)
+
+func addPrefills(t testing.TB, r *router.Router, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if err := r.AddPrefill(router.Worker{ID: id(n), Model: model, BlockTokens: size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func hint(t testing.TB, r *router.Router, tokens []sequence.Token, want ...string) router.Hint {
+	t.Helper()
+	h := r.Hint(router.Request{Model: model, Tokens: tokens})
+	if diff := cmp.Diff(want, h.Names); diff != "" {
+		t.Errorf("hint (-want +got):\n%s", diff)
+	}
+	return h
+}
+
+func TestAHintNamesTheLongestPrefixFirst(t *testing.T) {
+	r := newRouter(t, nil)
+	addPrefills(t, r, "a", "b", "c", "d", "e", "none")
+	long := prompt(40)
+	hint(t, r, long)
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		r.Computed(name, "", prompt(40, slices.Clone(long[:(5-i)*size])...))
+	}
+	r.Computed("gone", "", long)
+	hint(t, r, long, "a", "b", "c", "d")
+	r.Computed("none", "", long)
+	hint(t, r, long, "none", "a", "b", "c")
+	hint(t, r, long[:size]) // the last token is always computed
+	hint(t, r, prompt(40))
+	if h := r.Hint(router.Request{Model: model, Salt: "other", Tokens: long}); h.Names != nil {
+		t.Errorf("another tenant's hint is %v", h.Names)
+	}
+	if h := r.Hint(router.Request{Model: "other", Tokens: long}); h.Names != nil {
+		t.Errorf("another model's hint is %v", h.Names)
+	}
+}
+
+func TestAmongEqualsTheOneWithFewestPromptsUnderWayIsHinted(t *testing.T) {
+	r := newRouter(t, nil)
+	addPrefills(t, r, "a", "b")
+	shared := prompt(40)
+	r.Computed("a", "", shared)
+	r.Computed("b", "", shared)
+	first := hint(t, r, shared, "a", "b")
+	hint(t, r, shared, "b", "a")
+	for range 2 { // the second changes nothing
+		r.Placed(&first)
+	}
+	hint(t, r, shared, "a", "b")
+	hint(t, r, shared, "a", "b")
+	hint(t, r, shared, "b", "a")
+	r.Placed(&router.Hint{})
+}
+
+func TestWhatAPrefillWorkerThatLeftComputedIsForgotten(t *testing.T) {
+	r := newRouter(t, nil)
+	addPrefills(t, r, "a", "b")
+	tokens := prompt(40)
+	r.Computed("a", "", tokens)
+	r.Computed("b", "", tokens)
+	r.KeepPrefills(map[router.WorkerID]bool{id("b"): true})
+	hint(t, r, tokens, "b")
+	again := router.Worker{ID: router.WorkerID{Name: "b", Incarnation: "2"}, Model: model, BlockTokens: size}
+	if err := r.AddPrefill(again); err != nil {
+		t.Fatal(err)
+	}
+	hint(t, r, tokens)
+	r.Computed("b", "", tokens)
+	if err := r.AddPrefill(again); err != nil { // a new word of the same life
+		t.Fatal(err)
+	}
+	hint(t, r, tokens, "b")
+	if err := r.AddPrefill(router.Worker{ID: id("c"), Model: model}); err == nil {
+		t.Error("blocks of no tokens were taken")
+	}
+}
+
+// The prefixes of prefill workers are in the same budget as those of decode workers.
+func TestTheMemoryOfPrefillWorkersIsBounded(t *testing.T) {
+	r := newRouter(t, func(c *router.Config) { c.MemoryBytes = 20 * 48 }, "w")
+	addPrefills(t, r, "a")
+	tokens := prompt(40 * size)
+	r.Computed("a", "", tokens)
+	hint(t, r, tokens[:11*size], "a")
+	fresh := prompt(10 * size)
+	r.Computed("a", "", fresh)
+	hint(t, r, tokens)
+	if err := r.AddPrefill(router.Worker{ID: id("small"), Model: model, BlockTokens: size, PoolBlocks: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r.Computed("small", "", prompt(2*size))
+	}
+	r.Computed("small", "", tokens)
+	hint(t, r, tokens, "small")
+	pick(t, r, tokens)
+	if n := r.Loads()[0].Remembered; n != 6 {
+		t.Errorf("%d blocks of the decode worker are remembered, want a third of 20", n)
+	}
+}
+
+func BenchmarkHint(b *testing.B) {
+	for _, workers := range []int{1, 16} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			r := newRouter(b, nil)
+			tokens := prompt(4000)
+			for i := range workers {
+				addPrefills(b, r, fmt.Sprint(i))
+				r.Computed(fmt.Sprint(i), "", tokens)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				h := r.Hint(router.Request{Model: model, Tokens: tokens})
+				r.Placed(&h)
+			}
+		})
+	}
+}
