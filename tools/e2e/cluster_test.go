@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu/cputest"
+	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest/cable"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	frontendv1 "github.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1"
@@ -67,6 +69,8 @@ type cluster struct {
 	etcd, nats, http string
 	processes        map[string]*process
 
+	cable *cable.Cable // to the prefill workers; nil: all are on this host
+
 	discovery *discovery.Client
 	frontend  frontendv1.FrontendClient
 	decodes   []decodeworkerv1.DecodeWorkerClient
@@ -79,12 +83,14 @@ type options struct {
 	shape   cputest.Shape
 	decode  func(i int, c *decodeConfig)
 	prefill func(i int, c *prefillConfig)
+	cable   *cable.Cable // has the prefill workers at its far end
 }
 
 // start brings up a cluster of two decode and two prefill workers and waits until it serves.
 func start(t *testing.T, o options) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), processes: make(map[string]*process), etcd: freeAddress(t), nats: freeAddress(t), http: freeAddress(t)}
+	c := &cluster{t: t, dir: t.TempDir(), processes: make(map[string]*process), cable: o.cable}
+	c.etcd, c.nats, c.http = c.address(), c.address(), c.address()
 	if c.model = o.model; c.model == "" {
 		c.model = writeModel(t, c.dir, o.shape)
 	}
@@ -98,7 +104,7 @@ func start(t *testing.T, o options) *cluster {
 }
 
 func (c *cluster) startServices(o options) {
-	frontendAddress := freeAddress(c.t)
+	frontendAddress := c.address()
 	f := frontend.DefaultConfig()
 	f.Telemetry.LogLevel = "warn"
 	f.HTTP, f.Listen, f.Etcd = c.http, frontendAddress, []string{c.etcd}
@@ -106,7 +112,7 @@ func (c *cluster) startServices(o options) {
 	p.Telemetry.LogLevel = "warn"
 	p.Listen, p.Etcd, p.Model, p.Name = "127.0.0.1:0", []string{c.etcd}, c.model, modelName
 	pl := planner.DefaultConfig()
-	pl.Listen, pl.Etcd = "127.0.0.1:0", []string{c.etcd}
+	pl.Listen, pl.Etcd = c.address(), []string{c.etcd}
 	c.spawn("planner", "planner", pl)
 	for i := range 2 {
 		d := decodeConfig{Config: decodeworker.DefaultConfig()}
@@ -132,7 +138,10 @@ func (c *cluster) startServices(o options) {
 
 // worker fills in what all workers have in common.
 func (c *cluster) worker(p *worker.ProcessConfig, id string) {
-	p.ID, p.Listen = id, freeAddress(c.t)
+	p.ID, p.Listen = id, c.address()
+	if c.cable != nil && strings.HasPrefix(id, "prefill") {
+		p.Listen = c.farAddress()
+	}
 	p.Etcd, p.NATS, p.Sockets = []string{c.etcd}, "nats://"+c.nats, c.dir
 	p.Engine.Model, p.Engine.Name, p.Engine.Threads = c.model, modelName, 1
 	p.Pool.Poison = true
@@ -167,7 +176,11 @@ func (c *cluster) spawn(name, role string, config any) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	begin := cmd.Start
+	if c.cable != nil && role == "prefill" {
+		begin = func() error { return c.cable.Inside(cmd.Start) }
+	}
+	if err := begin(); err != nil {
 		c.t.Fatal(err)
 	}
 	p := &process{name: name, role: role, config: config, cmd: cmd, kept: in, ready: make(chan struct{}), done: make(chan struct{})}
@@ -364,10 +377,41 @@ func (c *cluster) describePrefill(i int) *prefillworkerv1.DescribeResponse {
 	return d
 }
 
+// address is one that nobody listens at, on this host or at this end of the cable.
+func (c *cluster) address() string {
+	c.t.Helper()
+	if c.cable != nil {
+		return freeAddressOn(c.t, c.cable.NearAddress)
+	}
+	return freeAddress(c.t)
+}
+
+// farAddress is one that nobody listens at, at the far end of the cable.
+func (c *cluster) farAddress() (address string) {
+	c.t.Helper()
+	err := c.cable.Inside(func() error {
+		l, err := net.Listen("tcp", c.cable.FarAddress+":0")
+		if err != nil {
+			return err
+		}
+		address = l.Addr().String()
+		return l.Close()
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return address
+}
+
 // freeAddress is a loopback address that nobody listens at.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return freeAddressOn(t, "127.0.0.1")
+}
+
+func freeAddressOn(t testing.TB, host string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
+	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
@@ -33,7 +34,15 @@ import (
 // worker, over an engine that computes nothing and whose blocks have a few bytes. remote
 // less local is what a hand-off costs beside the computation and the copy.
 func BenchmarkHandOff(b *testing.B) {
-	l := newLine(b)
+	network := inproc.NewNetwork()
+	l := newLine(b, func(c nixl.Config) equipment {
+		c.KVFormat = "toy"
+		agent, err := network.NewAgent(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return equipment{executor: enginetest.NewToy(16, 4096), agent: agent, pool: worker.DefaultConfig()}
+	})
 	for _, tc := range []struct {
 		name   string
 		policy string
@@ -44,9 +53,9 @@ func BenchmarkHandOff(b *testing.B) {
 	} {
 		b.Run(tc.name, func(b *testing.B) {
 			l.policy = disagg.Policy{Policy: tc.policy}
-			l.generate(b, tc.want) // connections are there
+			l.generate(b, 20, tc.want) // connections are there
 			for b.Loop() {
-				l.generate(b, tc.want)
+				l.generate(b, 20, tc.want)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/1e3/float64(b.N), "µs/op")
 		})
@@ -55,7 +64,7 @@ func BenchmarkHandOff(b *testing.B) {
 
 // line is a decode and a prefill worker of one process, with real servers around them.
 type line struct {
-	network   *inproc.Network
+	equip     func(nixl.Config) equipment
 	discovery *discovery.Client
 	nats      *nats.Conn
 	conns     *rpc.Conns
@@ -64,7 +73,14 @@ type line struct {
 	requests  uint32
 }
 
-func newLine(b *testing.B) *line {
+// equipment is what the workers of a line compute and move blocks with.
+type equipment struct {
+	executor engine.Executor
+	agent    nixl.Agent
+	pool     worker.Config
+}
+
+func newLine(b *testing.B, equip func(nixl.Config) equipment) *line {
 	ctx := b.Context()
 	etcd, err := embedded.StartEtcd(ctx, embedded.EtcdConfig{})
 	if err != nil {
@@ -76,7 +92,7 @@ func newLine(b *testing.B) *line {
 		b.Fatal(err)
 	}
 	closing(b, server.Close)
-	l := &line{network: inproc.NewNetwork(), conns: rpc.NewConns(rpc.DialOptions{})}
+	l := &line{equip: equip, conns: rpc.NewConns(rpc.DialOptions{})}
 	closing(b, l.conns.Close)
 	cfg := discovery.DefaultConfig()
 	cfg.Endpoints = []string{etcd.Endpoint()}
@@ -120,18 +136,15 @@ type parts struct {
 }
 
 func (l *line) parts(b *testing.B, name string, role, other instancev1.Role) parts {
-	agent, err := l.network.NewAgent(nixl.Config{Name: name, Incarnation: discovery.NewIncarnation(time.Now()), KVFormat: "toy"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := l.equip(nixl.Config{Name: name, Incarnation: discovery.NewIncarnation(time.Now())})
 	p := parts{server: rpc.NewServer(rpc.ServerOptions{}), members: l.discovery.Members(other)}
-	p.worker, err = worker.New(worker.DefaultConfig(), worker.Deps{Executor: enginetest.NewToy(16, 4096), Agent: agent, Logger: discard})
-	if err != nil {
+	var err error
+	if p.worker, err = worker.New(e.pool, worker.Deps{Executor: e.executor, Agent: e.agent, Logger: discard}); err != nil {
 		b.Fatal(err)
 	}
 	closing(b, p.worker.Close)
 	q := prefillqueue.DefaultConfig()
-	q.KVFormat = "toy"
+	q.KVFormat = e.executor.Card().KVFormat
 	endpoint, err1 := p.worker.Endpoint(worker.InProc)
 	queue, err2 := prefillqueue.Open(b.Context(), l.nats, q, discard)
 	listener, err3 := net.Listen("tcp", "127.0.0.1:0")
@@ -140,7 +153,7 @@ func (l *line) parts(b *testing.B, name string, role, other instancev1.Role) par
 	}
 	p.queue, p.listener = queue, listener
 	p.instance = &instancev1.Instance{
-		Id: name, Incarnation: agent.ID().Incarnation, Role: role, Address: listener.Addr().String(), Started: timestamppb.Now(),
+		Id: name, Incarnation: e.agent.ID().Incarnation, Role: role, Address: listener.Addr().String(), Started: timestamppb.Now(),
 		Model: p.worker.ModelCard(), Transfer: []*instancev1.TransferEndpoint{endpoint},
 	}
 	background(b, p.members.Run)
@@ -218,10 +231,10 @@ func (w waiting) Waiting(ctx context.Context) (int, error) {
 	return d.Waiting, err
 }
 
-// generate asks for one token after a prompt that no cache holds.
-func (l *line) generate(b *testing.B, want generationv1.Placement) {
+// generate asks for one token after a prompt of n tokens that no cache holds.
+func (l *line) generate(b *testing.B, n int, want generationv1.Placement) {
 	l.requests++
-	prompt := make([]uint32, 20)
+	prompt := make([]uint32, n)
 	prompt[0], prompt[1], prompt[2] = l.requests%251, l.requests/251%251, l.requests/251/251%251
 	stream, err := l.client.Generate(b.Context(), &decodeworkerv1.GenerateRequest{Sequence: &generationv1.Sequence{
 		Prompt: prompt, MaxTokens: 1, Sampling: &generationv1.Sampling{},

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu/cputest"
+	"github.com/switchyard-llm/switchyard/libs/nixl/capi"
+	"github.com/switchyard-llm/switchyard/libs/nixl/capi/capitest"
+	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
@@ -142,8 +145,35 @@ func (c *cluster) idle() state {
 }
 
 func TestRemotePrefillGivesTheAnswersOfLocalPrefill(t *testing.T) {
+	for _, transport := range []string{worker.Shm, worker.TCP, worker.NIXL} {
+		t.Run(transport, func(t *testing.T) {
+			if transport == worker.NIXL {
+				overLoopback(t)
+			}
+			remoteLikeLocal(t, transport)
+		})
+	}
+}
+
+// overLoopback gives the processes of a test NVIDIA's library, over TCP within this machine.
+func overLoopback(t *testing.T) {
+	t.Helper()
+	library, err := capitest.Library(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(capi.EnvLibrary, library)
+	t.Setenv("UCX_TLS", "tcp,self")
+	t.Setenv("UCX_NET_DEVICES", "lo")
+}
+
+func remoteLikeLocal(t *testing.T, transport string) {
 	shape := cputest.Tiny()
-	c := start(t, options{shape: shape})
+	c := start(t, options{
+		shape:   shape,
+		decode:  func(_ int, d *decodeConfig) { d.Transport = transport },
+		prefill: func(_ int, p *prefillConfig) { p.Transport = transport },
+	})
 	src := newSource(1, shape.VocabTokens)
 	var requests []request
 	for range requestsMax {

@@ -25,6 +25,7 @@ type commands struct {
 	Policy   policyCmd   `cmd:"" help:"Show or set where prompts are computed."`
 	Trace    traceCmd    `cmd:"" help:"Show one request's way from span files."`
 	Tokenize tokenizeCmd `cmd:"" help:"Show the tokens of a text."`
+	Bench    benchCmd    `cmd:"" help:"Measure on your own machines."`
 	Render   renderCmd   `cmd:"" help:"Show the prompt that a conversation becomes."`
 }
 

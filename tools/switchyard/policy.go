@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
@@ -16,11 +17,13 @@ import (
 // policyCmd shows or sets the live policy of a model.
 type policyCmd struct {
 	cluster
-	Policy          string `arg:"" optional:"" help:"threshold, always or never; shows the policy in force if not given."`
-	Model           string `help:"The model; the only one that is served if empty."`
-	ThresholdTokens *int   `help:"threshold: prompts with more uncached tokens go remote."`
-	MaxQueue        *int   `help:"threshold: only while fewer jobs than this wait."`
-	JSON            bool   `help:"Print JSON." name:"json"`
+	Policy          string         `arg:"" optional:"" help:"cost, threshold, always or never; shows the policy in force if not given."`
+	Model           string         `help:"The model; the only one that is served if empty."`
+	ITLTarget       *time.Duration `help:"cost: the gap between two tokens above which a local prefill harms those that decode; 0 is 100ms." name:"itl-target"`
+	ExploreEvery    *int           `help:"cost: one of so many decisions tries the way that is predicted to be slower; 0 is 64."`
+	ThresholdTokens *int           `help:"threshold: prompts with more uncached tokens go remote; cost: only those explore."`
+	MaxQueue        *int           `help:"threshold: only while fewer jobs than this wait."`
+	JSON            bool           `help:"Print JSON." name:"json"`
 }
 
 // Run implements the command.
@@ -40,7 +43,7 @@ func (c *policyCmd) Run(ctx context.Context, out io.Writer) (err error) {
 		return fmt.Errorf("policy of %s: %w", model, err)
 	}
 	if c.change(&policy) {
-		if err := policy.Validate(); err != nil {
+		if err := errors.Join(c.check(), policy.Validate()); err != nil {
 			return err
 		}
 		if err := client.discovery.PutJSON(ctx, key, policy); err != nil {
@@ -50,8 +53,17 @@ func (c *policyCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if c.JSON {
 		return json.NewEncoder(out).Encode(policy)
 	}
-	_, err = fmt.Fprintf(out, "%s: %s, threshold_tokens %d, max_queue %d\n", model, policy.Policy, policy.ThresholdTokens, policy.MaxQueue)
+	_, err = fmt.Fprintf(out, "%s: %s, threshold_tokens %d, max_queue %d, itl_target %v, explore_every %d\n", model, policy.Policy,
+		policy.ThresholdTokens, policy.MaxQueue, policy.ITLTarget(), policy.ExplorePeriod())
 	return err
+}
+
+// check refuses what the policy's milliseconds cannot say.
+func (c *policyCmd) check() error {
+	if t := c.ITLTarget; t != nil && *t%time.Millisecond != 0 {
+		return fmt.Errorf("--itl-target is %v, want whole milliseconds", *t)
+	}
+	return nil
 }
 
 // change applies what the command line says; false if it says nothing.
@@ -65,7 +77,13 @@ func (c *policyCmd) change(p *disagg.Policy) bool {
 	if c.MaxQueue != nil {
 		p.MaxQueue = *c.MaxQueue
 	}
-	return c.Policy != "" || c.ThresholdTokens != nil || c.MaxQueue != nil
+	if c.ITLTarget != nil {
+		p.ITLTargetMS = int(c.ITLTarget.Milliseconds())
+	}
+	if c.ExploreEvery != nil {
+		p.ExploreEvery = *c.ExploreEvery
+	}
+	return c.Policy != "" || c.ThresholdTokens != nil || c.MaxQueue != nil || c.ITLTarget != nil || c.ExploreEvery != nil
 }
 
 // model finds the model that a command means, and its block size.

@@ -33,7 +33,7 @@ type serveCmd struct {
 	HTTP      string   `help:"Address of the OpenAI server." default:"127.0.0.1:8000" name:"http"`
 	Decode    int      `help:"Decode workers." default:"1"`
 	Prefill   int      `help:"Prefill workers." default:"1"`
-	Split     string   `help:"Where prompts are computed: threshold, always or never. Empty leaves what is in etcd; threshold at first." placeholder:"POLICY"`
+	Split     string   `help:"Where prompts are computed: cost, threshold, always or never. Empty leaves what is in etcd; cost at first." placeholder:"POLICY"`
 	Data      string   `help:"Folder for what this server keeps." default:"${data}" type:"path"`
 	Etcd      []string `help:"Endpoints of an external etcd; an embedded one if none." placeholder:"HOST:PORT"`
 	NATS      string   `help:"URL of an external NATS; an embedded one if empty." name:"nats"`

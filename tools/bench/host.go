@@ -1,0 +1,279 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
+	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
+	"github.com/switchyard-llm/switchyard/libs/nixl/shm"
+	"github.com/switchyard-llm/switchyard/libs/nixl/tcp"
+)
+
+// Transports lists the transports that can be measured.
+func Transports() []string { return []string{"inproc", "shm", "tcp"} }
+
+func known(transport string) bool { return slices.Contains(Transports(), transport) }
+
+// network connects the two agents of this process.
+var network = sync.OnceValue(inproc.NewNetwork)
+
+// host is one side: an agent with memory that runs.
+type host struct {
+	agent  nixl.Agent
+	memory *memory.Memory
+	region nixl.Region
+	folder string
+	stop   context.CancelFunc
+	ran    chan error
+}
+
+func openHost(c TransferConfig, name string) (h *host, err error) {
+	h = &host{ran: make(chan error, 1)}
+	if h.folder, err = os.MkdirTemp("", "switchyard-bench"); err != nil {
+		return nil, err
+	}
+	if err := h.open(c, name); err != nil {
+		return nil, errors.Join(fmt.Errorf("open an agent of transport %s: %w", c.Transport, err), os.RemoveAll(h.folder))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	go func() { h.ran <- h.agent.Run(ctx) }()
+	return h, nil
+}
+
+func (h *host) open(c TransferConfig, name string) (err error) {
+	if h.memory, err = c.memory(c.Blocks * c.BlockBytes); err != nil {
+		return err
+	}
+	for i := range h.memory.Bytes() { // what is touched now is not measured
+		h.memory.Bytes()[i] = byte(i)
+	}
+	if h.agent, err = newAgent(c, name, h.folder); err != nil {
+		return errors.Join(err, h.memory.Close())
+	}
+	if h.region, err = h.agent.Register(h.memory, c.layout(), c.Blocks); err != nil {
+		return errors.Join(err, h.agent.Close(), h.memory.Close())
+	}
+	return nil
+}
+
+// memory is of the kind that the transport registers.
+func (c TransferConfig) memory(size int) (*memory.Memory, error) {
+	if c.Transport == "shm" {
+		return memory.Shared(size)
+	}
+	return memory.Anonymous(size)
+}
+
+func newAgent(c TransferConfig, name, folder string) (nixl.Agent, error) {
+	base := nixl.Config{Name: name, Incarnation: fmt.Sprint(os.Getpid(), time.Now().UnixNano()), KVFormat: "bench"}
+	switch c.Transport {
+	case "inproc":
+		return network().NewAgent(base)
+	case "shm":
+		return shm.New(shm.Config{Config: base, Socket: filepath.Join(folder, name+".sock")})
+	}
+	t := tcp.Config{Config: base, Listen: c.Listen, Advertise: c.Advertise}
+	if !c.Verify {
+		t.Verify = tcp.VerifyOff
+	}
+	return tcp.New(t)
+}
+
+func (h *host) close() error {
+	h.stop()
+	err := errors.Join(h.agent.Close(), <-h.ran)
+	return errors.Join(err, h.region.Close(), h.memory.Close(), os.RemoveAll(h.folder))
+}
+
+// allow lets a peer touch all blocks.
+func (h *host) allow(peer nixl.PeerID) error {
+	refs := make([]block.Ref, h.region.Blocks())
+	for i := range refs {
+		refs[i].ID = block.ID(i)
+	}
+	return errors.Join(
+		h.agent.Allow(peer, nixl.Grant{Number: everything, Op: nixl.Write, Blocks: refs}),
+		h.agent.Allow(peer, nixl.Grant{Number: everything, Op: nixl.Read, Blocks: refs}))
+}
+
+// echo returns notes until the agent is closed.
+func (h *host) echo() {
+	for {
+		e, err := h.agent.Receive(context.Background())
+		if err != nil {
+			return
+		}
+		if !e.Gone {
+			_ = h.agent.Notify(context.Background(), e.Peer, e.Payload) // a peer that has left
+		}
+	}
+}
+
+// connect makes own a peer of the target: one of this process, or that of Serve at an address.
+func connect(ctx context.Context, c TransferConfig, own *host, to string) (nixl.PeerID, func() error, error) {
+	if to != "" {
+		return dial(ctx, c, own, to)
+	}
+	target, err := openHost(c, "target")
+	if err != nil {
+		return nixl.PeerID{}, nil, err
+	}
+	var echoing sync.WaitGroup
+	echoing.Go(target.echo)
+	closeTarget := func() error { err := target.close(); echoing.Wait(); return err }
+	m, err := target.agent.Metadata()
+	if err == nil {
+		err = target.allow(own.agent.ID())
+	}
+	if err == nil {
+		_, err = own.agent.AddPeer(ctx, m)
+	}
+	if err != nil {
+		return nixl.PeerID{}, nil, errors.Join(err, closeTarget())
+	}
+	return target.agent.ID(), closeTarget, nil
+}
+
+// wish is what the writer asks of the other host, one line of JSON.
+type wish struct {
+	Transport  string
+	BlockBytes int
+	Blocks     int
+	Verify     bool
+	Writer     nixl.PeerID
+}
+
+// offer is the answer.
+type offer struct {
+	Metadata json.RawMessage
+	Error    string
+}
+
+const dialTimeout = 10 * time.Second
+
+func dial(ctx context.Context, c TransferConfig, own *host, to string) (nixl.PeerID, func() error, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	control, err := d.DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nixl.PeerID{}, nil, fmt.Errorf("reach the other side: %w", err)
+	}
+	fail := func(err error) (nixl.PeerID, func() error, error) {
+		return nixl.PeerID{}, nil, errors.Join(fmt.Errorf("ask the other side at %s: %w", to, err), control.Close())
+	}
+	w := wish{c.Transport, c.BlockBytes, c.Blocks, c.Verify, own.agent.ID()}
+	if err := json.NewEncoder(control).Encode(w); err != nil {
+		return fail(err)
+	}
+	var o offer
+	if err := json.NewDecoder(control).Decode(&o); err != nil {
+		return fail(err)
+	}
+	if o.Error != "" {
+		return fail(errors.New(o.Error))
+	}
+	id, err := own.agent.AddPeer(ctx, o.Metadata)
+	if err != nil {
+		return fail(err)
+	}
+	return id, control.Close, nil
+}
+
+// Serve is the other side of Transfer until ctx ends: it opens an agent as each writer
+// wishes, one writer at a time. Of c it uses Listen, the host of which agents listen on, and Advertise.
+func Serve(ctx context.Context, c TransferConfig, log func(string)) error {
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	log("waiting for a writer at " + listener.Addr().String())
+	for {
+		control, err := listener.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = serveOne(ctx, c, control)
+		if err != nil {
+			log(fmt.Sprintf("%s: %v", control.RemoteAddr(), err))
+		}
+		control.Close()
+	}
+}
+
+func serveOne(ctx context.Context, c TransferConfig, control net.Conn) error {
+	defer context.AfterFunc(ctx, func() { control.Close() })()
+	var w wish
+	reader := bufio.NewReaderSize(control, 4096)
+	if err := control.SetReadDeadline(time.Now().Add(dialTimeout)); err != nil {
+		return err
+	}
+	line, err := reader.ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("read the wish: %w", err)
+	}
+	if err := json.Unmarshal(line, &w); err != nil {
+		return fmt.Errorf("read the wish: %w", err)
+	}
+	target, metadata, err := grant(c, w)
+	answer := offer{Metadata: metadata}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	if encodeErr := json.NewEncoder(control).Encode(answer); err != nil || encodeErr != nil {
+		return errors.Join(err, encodeErr)
+	}
+	var echoing sync.WaitGroup
+	echoing.Go(target.echo)
+	if err := control.SetReadDeadline(time.Time{}); err == nil {
+		_, _ = reader.ReadByte() // the writer closes when it is done
+	}
+	err = target.close()
+	echoing.Wait()
+	return err
+}
+
+// grant opens what a writer wishes for.
+func grant(c TransferConfig, w wish) (*host, []byte, error) {
+	wanted := TransferConfig{
+		Transport: w.Transport, BlockBytes: w.BlockBytes, Blocks: w.Blocks, Verify: w.Verify, Seconds: 1, Advertise: c.Advertise,
+	}
+	if err := wanted.Validate(); err != nil {
+		return nil, nil, err
+	}
+	if w.Transport == "inproc" {
+		return nil, nil, errors.New("inproc does not lead to another process")
+	}
+	name, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted.Listen = net.JoinHostPort(name, "0")
+	target, err := openHost(wanted, "target")
+	if err != nil {
+		return nil, nil, err
+	}
+	metadata, err := target.agent.Metadata()
+	if err == nil {
+		err = target.allow(w.Writer)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, target.close())
+	}
+	return target, metadata, nil
+}

@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func config(transport string) TransferConfig {
+	return TransferConfig{Transport: transport, BlockBytes: 64 << 10, Blocks: 128, Listen: "127.0.0.1:0", Verify: true, Seconds: 0.02}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// measured runs Transfer and collects its figures by name.
+func measured(t *testing.T, c TransferConfig, to string) map[string]float64 {
+	t.Helper()
+	got := make(map[string]float64)
+	err := Transfer(within(t), c, to, func(f Figure) {
+		if f.Bench != "transfer" || f.Case != c.Transport {
+			t.Errorf("figure %+v", f)
+		}
+		got[f.Name] = f.Value
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", c.Transport, err)
+	}
+	return got
+}
+
+var figures = []string{"memcpy", "write", "read", "write / memcpy", "make and post 4096 descriptors, p50", "note, p50", "note, p99"}
+
+func checkFigures(t *testing.T, got map[string]float64) {
+	t.Helper()
+	for _, name := range figures {
+		if got[name] <= 0 {
+			t.Errorf("%s is %v", name, got[name])
+		}
+	}
+}
+
+func TestEachTransportIsMeasured(t *testing.T) {
+	for _, transport := range Transports() {
+		t.Run(transport, func(t *testing.T) { checkFigures(t, measured(t, config(transport), "")) })
+	}
+}
+
+// serving runs Serve until the test ends and answers where.
+func serving(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	at, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, TransferConfig{Listen: "127.0.0.1:0"}, func(line string) {
+			if where, ok := strings.CutPrefix(line, "waiting for a writer at "); ok {
+				at <- where
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return <-at
+}
+
+func TestAnotherProcessServesTheOtherSide(t *testing.T) {
+	to := serving(t)
+	for _, transport := range []string{"tcp", "shm", "tcp"} { // one writer after the other
+		checkFigures(t, measured(t, config(transport), to))
+	}
+}
+
+func TestTheOtherSideRefusesWhatItCannotDo(t *testing.T) {
+	to := serving(t)
+	for wish, want := range map[string]string{
+		`{"Transport":"tcp","BlockBytes":2,"Blocks":9000000000}`: "more than",
+		`{"Transport":"pigeon","BlockBytes":2,"Blocks":1}`:       `transport is "pigeon"`,
+		`{"Transport":"inproc","BlockBytes":2,"Blocks":1}`:       "does not lead to another process",
+	} {
+		conn, err := net.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(conn, wish)
+		var o offer
+		if err := json.NewDecoder(conn).Decode(&o); err != nil || !strings.Contains(o.Error, want) {
+			t.Errorf("%s: %+v, %v, want %q", wish, o, err, want)
+		}
+		conn.Close()
+	}
+	for _, junk := range []string{"GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 10000), ""} {
+		conn, err := net.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(conn, junk)
+		conn.Close()
+	}
+	checkFigures(t, measured(t, config("tcp"), to))
+}
+
+func TestBadConfigurationsAreNamed(t *testing.T) {
+	for want, change := range map[string]func(*TransferConfig){
+		"transport is":   func(c *TransferConfig) { c.Transport = "x" },
+		"block-bytes is": func(c *TransferConfig) { c.BlockBytes = 3 },
+		"blocks is 0":    func(c *TransferConfig) { c.Blocks = 0 },
+		"are more than":  func(c *TransferConfig) { c.Blocks = 1 << 40 },
+		"seconds is":     func(c *TransferConfig) { c.Seconds = 0 },
+	} {
+		c := config("tcp")
+		change(&c)
+		if err := Transfer(within(t), c, "", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/switchyard-llm/switchyard/libs/engine/cpu/cputest"
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+)
+
+// TestEveryStyleGivesTheAnswersOfLocalPrefill has decode workers call the prefill workers, who
+// hold their blocks for reading or write them, over every transport. The push style has a test
+// of its own, which counts more closely.
+func TestEveryStyleGivesTheAnswersOfLocalPrefill(t *testing.T) {
+	for _, style := range []worker.Style{worker.Pull, worker.Rendezvous} {
+		for _, transport := range []string{worker.Shm, worker.TCP, worker.NIXL} {
+			t.Run(string(style)+" over "+transport, func(t *testing.T) {
+				if transport == worker.NIXL {
+					overLoopback(t)
+				}
+				styleLikeLocal(t, style, transport)
+			})
+		}
+	}
+}
+
+func styleLikeLocal(t *testing.T, style worker.Style, transport string) {
+	shape := cputest.Tiny()
+	c := start(t, options{
+		shape:   shape,
+		decode:  func(_ int, d *decodeConfig) { d.Transport, d.Engine.Style = transport, style },
+		prefill: func(_ int, p *prefillConfig) { p.Transport, p.Engine.Style, p.Jobs = transport, style, 8 },
+	})
+	src := newSource(8, shape.VocabTokens)
+	b := c.prepare(round, func(int) request { return src.next() })
+	before := c.idle()
+	got := c.all(b.requests, 6)
+	placements := c.compare(b, got)
+	if n := placements[generationv1.Placement_PLACEMENT_REMOTE]; n != len(got) {
+		t.Errorf("placed %v, want all %d remotely", placements, len(got))
+	}
+	checkPlacements(t, got)
+	w := difference(before, c.idle())
+	if w.decodePrompt != 0 || w.fallback != 0 || w.expired != 0 {
+		t.Errorf("%d prompt tokens were computed by decode workers, %d fallbacks, %d tickets expired", w.decodePrompt, w.fallback, w.expired)
+	}
+	moved, want := w.writtenBytes, w.received*w.rowBytes
+	if style == worker.Pull {
+		moved = 0
+		for _, d := range c.state().decodes {
+			moved += d.GetTransport().GetReadBytes()
+		}
+		for _, d := range before.decodes {
+			moved -= d.GetTransport().GetReadBytes()
+		}
+	}
+	if moved != want || want == 0 {
+		t.Errorf("%d bytes moved for %d rows, want %d", moved, w.received, want)
+	}
+}
