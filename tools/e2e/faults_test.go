@@ -263,6 +263,12 @@ func (c *cluster) decodeState() (s state) {
 func decodesOnly(s state) state { return state{decodes: s.decodes} }
 
 func (c *cluster) cancels(src *source) {
+	// Whose answer is short may have ended before the cancel comes.
+	victims := c.prepare(cancelsInjected+10, func(int) request {
+		r := long(src, longTokens)
+		r.maxTokens = 64
+		return r
+	}).longest(cancelsInjected)
 	b := c.prepare(6, func(int) request { return src.next() })
 	var cancelled sync.WaitGroup
 	var mu sync.Mutex
@@ -270,8 +276,8 @@ func (c *cluster) cancels(src *source) {
 	before := c.idle()
 	wait := c.askAll(b) // beside those that are cancelled
 	for i := range cancelsInjected {
-		r := long(src, longTokens)
-		r.maxTokens = contextTokens - longTokens
+		r := victims.requests[i]
+		r.maxTokens, r.salt = contextTokens-longTokens, "cancelled" // and not from the cache
 		ctx, cancel := context.WithCancel(c.t.Context())
 		cancelled.Go(func() {
 			defer cancel()

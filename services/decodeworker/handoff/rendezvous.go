@@ -97,13 +97,13 @@ func (x *try) claim(ctx context.Context) (*transferv1.Ticket, error) {
 	c, t := x.c, x.t
 	_, span := c.tracer.Start(ctx, "decodeworker.claim")
 	defer span.End()
+	c.moving.RLock() // so that the ticket's epoch is that of its blocks; before the claim's lock, as everywhere
+	defer c.moving.RUnlock()
 	t.claim.Lock()
 	defer t.claim.Unlock()
 	if !c.remember(x.peer, x.target.GetAddress()) {
 		return nil, block.ErrFenced
 	}
-	c.moving.RLock() // so that the ticket's epoch is that of its blocks
-	defer c.moving.RUnlock()
 	now := time.Now()
 	ticket, err := c.pool.Claim(t.id, block.Claim{
 		Attempt: x.attempt, Writer: writerID(x.peer), Now: now, Expiry: now.Add(c.cfg.Lease),
