@@ -26,6 +26,7 @@ type commands struct {
 	Trace    traceCmd    `cmd:"" help:"Show one request's way from span files."`
 	Tokenize tokenizeCmd `cmd:"" help:"Show the tokens of a text."`
 	Bench    benchCmd    `cmd:"" help:"Measure on your own machines."`
+	GPUs     gpusCmd     `cmd:"" name:"gpus" help:"Show the GPUs of this machine and what each two of them share."`
 	Render   renderCmd   `cmd:"" help:"Show the prompt that a conversation becomes."`
 }
 

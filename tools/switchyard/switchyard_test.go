@@ -96,6 +96,9 @@ func TestTheCommandsTalkToAServer(t *testing.T) {
 	if code, out, errors = run(t, "policy", "threshold", "--threshold-tokens", "64", "--data", data); code != 0 || !strings.Contains(out, "threshold, threshold_tokens 64") {
 		t.Errorf("policy threshold: %d %q %s", code, out, errors)
 	}
+	if code, out, errors = run(t, "policy", "cost", "--itl-target", "50ms", "--explore-every", "8", "--data", data); code != 0 || !strings.Contains(out, "cost, threshold_tokens 64, max_queue 16, itl_target 50ms, explore_every 8") {
+		t.Errorf("policy cost: %d %q %s", code, out, errors)
+	}
 	if code, _, errors = run(t, "policy", "sometimes", "--data", data); code != 1 || !strings.Contains(errors, `policy is "sometimes"`) {
 		t.Errorf("policy sometimes: %d %s", code, errors)
 	}
