@@ -253,5 +253,5 @@ func TestAJobWhoseDeadlinePassesIsDropped(t *testing.T) {
 	close(g.open)
 	take(t, "the word", h.decode.abandoned)
 	h.acknowledged()
-	h.report("one delivery", func(r *prefillworkerv1.JobReport) bool { return r.GetDeliveries() == 1 && r.GetFailed() == 0 })
+	h.report("one that expired", func(r *prefillworkerv1.JobReport) bool { return r.GetExpired() == 1 && r.GetFailed() == 0 })
 }

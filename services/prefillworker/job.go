@@ -70,8 +70,11 @@ func (p *PrefillWorker) work(ctx context.Context, job *prefillqueue.Job) {
 func (p *PrefillWorker) settle(ctx context.Context, job *prefillqueue.Job, err error) {
 	var back *later
 	switch {
+	case err == nil, errors.Is(err, errDone):
+		err = job.Ack()
 	// Not the error's deadline: a handshake that took too long is no reason to drop the job.
-	case err == nil, errors.Is(err, errDone), errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		p.tally(func(r *prefillworkerv1.JobReport) { r.Expired++ })
 		err = job.Ack()
 	case errors.As(err, &back):
 		p.log.InfoContext(ctx, "a job goes back to the queue", "transfer_id", job.Request.GetTransferId(), "error", err)

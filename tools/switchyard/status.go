@@ -176,11 +176,11 @@ func (s *status) printPrefills(w io.Writer) {
 	if len(s.prefills) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "PREFILL\tJOBS\tCOMMITTED\tABORTED\tFAILED\tCOMPUTED\tOWN HITS\tREAD\tWRITTEN\tBYTES WRITTEN")
+	fmt.Fprintln(w, "PREFILL\tJOBS\tCOMMITTED\tABORTED\tEXPIRED\tFAILED\tCOMPUTED\tOWN HITS\tREAD\tWRITTEN\tBYTES WRITTEN")
 	for _, p := range s.prefills {
 		j := p.GetJobs()
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), j.GetDeliveries(), j.GetCommitted(),
-			j.GetAborted(), j.GetFailed(), j.GetComputedTokens(), j.GetOwnHitTokens(), j.GetReadTokens(), j.GetWrittenTokens(),
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), j.GetDeliveries(), j.GetCommitted(),
+			j.GetAborted(), j.GetExpired(), j.GetFailed(), j.GetComputedTokens(), j.GetOwnHitTokens(), j.GetReadTokens(), j.GetWrittenTokens(),
 			p.GetTransport().GetWrittenBytes())
 	}
 }
