@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -162,7 +163,10 @@ type offer struct {
 	Error    string
 }
 
-const dialTimeout = 10 * time.Second
+const (
+	dialTimeout = 10 * time.Second
+	maxOffer    = 1 << 20 // bytes; what agents say of themselves is far less
+)
 
 func dial(ctx context.Context, c TransferConfig, own *host, to string) (nixl.PeerID, func() error, error) {
 	d := net.Dialer{Timeout: dialTimeout}
@@ -174,21 +178,42 @@ func dial(ctx context.Context, c TransferConfig, own *host, to string) (nixl.Pee
 		return nixl.PeerID{}, nil, errors.Join(fmt.Errorf("ask the other side at %s: %w", to, err), control.Close())
 	}
 	w := wish{c.Transport, c.BlockBytes, c.Blocks, c.Verify, own.agent.ID()}
-	if err := json.NewEncoder(control).Encode(w); err != nil {
+	o, err := ask(ctx, control, w)
+	if err != nil {
 		return fail(err)
-	}
-	var o offer
-	if err := json.NewDecoder(control).Decode(&o); err != nil {
-		return fail(err)
-	}
-	if o.Error != "" {
-		return fail(errors.New(o.Error))
 	}
 	id, err := own.agent.AddPeer(ctx, o.Metadata)
 	if err != nil {
 		return fail(err)
 	}
 	return id, control.Close, nil
+}
+
+// ask sends a wish and waits for its offer, but not forever: the other side may be
+// anything that listens, or busy with another writer.
+func ask(ctx context.Context, control net.Conn, w wish) (offer, error) {
+	defer context.AfterFunc(ctx, func() { control.Close() })()
+	if err := control.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
+		return offer{}, err
+	}
+	if err := json.NewEncoder(control).Encode(w); err != nil {
+		return offer{}, err
+	}
+	var o offer
+	err := json.NewDecoder(io.LimitReader(control, maxOffer)).Decode(&o)
+	switch {
+	case ctx.Err() != nil:
+		return offer{}, ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return offer{}, fmt.Errorf("no answer for %v; another writer may be at work there: %w", dialTimeout, err)
+	case err != nil:
+		return offer{}, fmt.Errorf("its answer is not that of bench transfer --serve: %w", err)
+	case o.Error != "":
+		return offer{}, errors.New(o.Error)
+	case len(o.Metadata) == 0:
+		return offer{}, errors.New("its answer has no metadata")
+	}
+	return o, control.SetDeadline(time.Time{})
 }
 
 // Serve is the other side of Transfer until ctx ends: it opens an agent as each writer

@@ -1,11 +1,14 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,6 +115,40 @@ func TestTheOtherSideRefusesWhatItCannotDo(t *testing.T) {
 		conn.Close()
 	}
 	checkFigures(t, measured(t, config("tcp"), to))
+}
+
+// What listens at the address may be no bench at all.
+func TestAnotherSideThatIsNoneIsNamed(t *testing.T) {
+	for answer, want := range map[string]string{
+		"hello\n": "not that of bench transfer",
+		"{}\n":    "no metadata",
+		`{"Error":"` + strings.Repeat("x", 2*maxOffer): "not that of bench transfer",
+	} {
+		if err := asked(t, t.Context(), answer); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.10q: %v, want %q", answer, err, want)
+		}
+	}
+	silent, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := asked(t, silent, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("silence: %v", err)
+	}
+}
+
+// asked is the error of asking a host that gives the answer and then stays silent.
+func asked(t *testing.T, ctx context.Context, answer string) error {
+	t.Helper()
+	own, other := net.Pipe()
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		_, _ = bufio.NewReader(other).ReadSlice('\n')
+		_, _ = other.Write([]byte(answer))
+	})
+	defer answering.Wait()
+	defer other.Close()
+	defer own.Close()
+	_, err := ask(ctx, own, wish{Transport: "tcp"})
+	return err
 }
 
 func TestBadConfigurationsAreNamed(t *testing.T) {
