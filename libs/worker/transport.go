@@ -141,7 +141,11 @@ func (c TransferConfig) open(name string, base nixl.Config, listen string, netwo
 	if !c.Verify {
 		t.Verify = tcp.VerifyOff
 	}
-	return tcp.New(t)
+	a, err := tcp.New(t)
+	if err != nil {
+		return nil, fmt.Errorf("transfer_listen is %q, transfer_advertise is %q: %w", c.TransferListen, c.TransferAdvertise, err)
+	}
+	return a, nil
 }
 
 // Meet connects to the memory of another worker, in the life that the instance names. One

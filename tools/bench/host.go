@@ -165,7 +165,8 @@ type offer struct {
 
 const (
 	dialTimeout = 10 * time.Second
-	maxOffer    = 1 << 20 // bytes; what agents say of themselves is far less
+	turnWithin  = time.Second // the last writer may be gone and its agent not yet closed
+	maxOffer    = 1 << 20     // bytes; what agents say of themselves is far less
 )
 
 func dial(ctx context.Context, c TransferConfig, own *host, to string) (nixl.PeerID, func() error, error) {
@@ -190,7 +191,7 @@ func dial(ctx context.Context, c TransferConfig, own *host, to string) (nixl.Pee
 }
 
 // ask sends a wish and waits for its offer, but not forever: the other side may be
-// anything that listens, or busy with another writer.
+// anything that listens.
 func ask(ctx context.Context, control net.Conn, w wish) (offer, error) {
 	defer context.AfterFunc(ctx, func() { control.Close() })()
 	if err := control.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
@@ -205,7 +206,7 @@ func ask(ctx context.Context, control net.Conn, w wish) (offer, error) {
 	case ctx.Err() != nil:
 		return offer{}, ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return offer{}, fmt.Errorf("no answer for %v; another writer may be at work there: %w", dialTimeout, err)
+		return offer{}, fmt.Errorf("no answer for %v: %w", dialTimeout, err)
 	case err != nil:
 		return offer{}, fmt.Errorf("its answer is not that of bench transfer --serve: %w", err)
 	case o.Error != "":
@@ -225,6 +226,9 @@ func Serve(ctx context.Context, c TransferConfig, log func(string)) error {
 	}
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	log("waiting for a writer at " + listener.Addr().String())
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	turn := make(chan struct{}, 1) // a second measurement would spoil the first
 	for {
 		control, err := listener.Accept()
 		if ctx.Err() != nil {
@@ -233,15 +237,16 @@ func Serve(ctx context.Context, c TransferConfig, log func(string)) error {
 		if err != nil {
 			return err
 		}
-		err = serveOne(ctx, c, control)
-		if err != nil {
-			log(fmt.Sprintf("%s: %v", control.RemoteAddr(), err))
-		}
-		control.Close()
+		serving.Go(func() {
+			defer control.Close()
+			if err := serveOne(ctx, c, control, turn); err != nil {
+				log(fmt.Sprintf("%s: %v", control.RemoteAddr(), err))
+			}
+		})
 	}
 }
 
-func serveOne(ctx context.Context, c TransferConfig, control net.Conn) error {
+func serveOne(ctx context.Context, c TransferConfig, control net.Conn, turn chan struct{}) error {
 	defer context.AfterFunc(ctx, func() { control.Close() })()
 	var w wish
 	reader := bufio.NewReaderSize(control, 4096)
@@ -254,6 +259,15 @@ func serveOne(ctx context.Context, c TransferConfig, control net.Conn) error {
 	}
 	if err := json.Unmarshal(line, &w); err != nil {
 		return fmt.Errorf("read the wish: %w", err)
+	}
+	over := time.NewTimer(turnWithin)
+	defer over.Stop()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-over.C:
+		err := errors.New("another writer is at work")
+		return errors.Join(err, json.NewEncoder(control).Encode(offer{Error: err.Error()}))
 	}
 	target, metadata, err := grant(c, w)
 	answer := offer{Metadata: metadata}

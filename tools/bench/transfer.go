@@ -26,8 +26,10 @@ type TransferConfig struct {
 	Seconds float64
 }
 
-// maxBytes bounds the memory of one side.
-const maxBytes = 4 << 30
+const (
+	maxBytes   = 4 << 30 // of memory on one side
+	maxSeconds = 3600
+)
 
 // Validate names the first field that cannot be.
 func (c TransferConfig) Validate() error {
@@ -40,8 +42,8 @@ func (c TransferConfig) Validate() error {
 		return fmt.Errorf("blocks is %d, want at least 1", c.Blocks)
 	case c.Blocks > maxBytes/c.BlockBytes:
 		return fmt.Errorf("%d blocks of %d bytes are more than %d bytes", c.Blocks, c.BlockBytes, maxBytes)
-	case c.Seconds <= 0:
-		return fmt.Errorf("seconds is %v, want more than 0", c.Seconds)
+	case !(c.Seconds > 0 && c.Seconds <= maxSeconds): // not a number is neither
+		return fmt.Errorf("seconds is %v, want more than 0 and at most %d", c.Seconds, maxSeconds)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -117,6 +118,32 @@ func TestTheOtherSideRefusesWhatItCannotDo(t *testing.T) {
 	checkFigures(t, measured(t, config("tcp"), to))
 }
 
+func TestASecondWriterIsToldToWait(t *testing.T) {
+	to := serving(t)
+	conn, err := net.Dial("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(conn, `{"Transport":"tcp","BlockBytes":2,"Blocks":1}`)
+	answers := json.NewDecoder(conn)
+	var first offer
+	if err := answers.Decode(&first); err != nil || first.Error != "" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	own, err := openHost(config("tcp"), "writer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = dial(within(t), config("tcp"), own, to)
+	if err == nil || !strings.Contains(err.Error(), "another writer is at work") {
+		t.Errorf("%v, want that another writer is at work", err)
+	}
+	if err := own.close(); err != nil {
+		t.Error(err)
+	}
+	conn.Close()
+}
+
 // What listens at the address may be no bench at all.
 func TestAnotherSideThatIsNoneIsNamed(t *testing.T) {
 	for answer, want := range map[string]string{
@@ -153,11 +180,13 @@ func asked(t *testing.T, ctx context.Context, answer string) error {
 
 func TestBadConfigurationsAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*TransferConfig){
-		"transport is":   func(c *TransferConfig) { c.Transport = "x" },
-		"block-bytes is": func(c *TransferConfig) { c.BlockBytes = 3 },
-		"blocks is 0":    func(c *TransferConfig) { c.Blocks = 0 },
-		"are more than":  func(c *TransferConfig) { c.Blocks = 1 << 40 },
-		"seconds is":     func(c *TransferConfig) { c.Seconds = 0 },
+		"transport is":      func(c *TransferConfig) { c.Transport = "x" },
+		"block-bytes is":    func(c *TransferConfig) { c.BlockBytes = 3 },
+		"blocks is 0":       func(c *TransferConfig) { c.Blocks = 0 },
+		"are more than":     func(c *TransferConfig) { c.Blocks = 1 << 40 },
+		"seconds is 0":      func(c *TransferConfig) { c.Seconds = 0 },
+		"seconds is NaN":    func(c *TransferConfig) { c.Seconds = math.NaN() },
+		"seconds is 1e+300": func(c *TransferConfig) { c.Seconds = 1e300 },
 	} {
 		c := config("tcp")
 		change(&c)

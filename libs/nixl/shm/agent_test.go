@@ -149,7 +149,7 @@ func TestHelloThatIsRefused(t *testing.T) {
 		want   string
 	}{
 		"version":           {func(g *wire.Greeting) { g.Version = 2 }, "version is 2, want 1"},
-		"other incarnation": {func(g *wire.Greeting) { g.Wants.Incarnation = "0" }, "decode/0 was wanted, here is decode/1"},
+		"other incarnation": {func(g *wire.Greeting) { g.Wants.Incarnation = "0" }, "decode/0 is not here"},
 		"no metadata":       {func(g *wire.Greeting) { g.Metadata = nil }, "version is 0"},
 		"format": {func(g *wire.Greeting) {
 			g.Metadata = json.RawMessage(strings.Replace(string(g.Metadata), `"kv_format":"f"`, `"kv_format":"g"`, 1))

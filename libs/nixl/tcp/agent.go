@@ -37,6 +37,7 @@ type agent struct {
 	opened  uint64     // links so far
 	dialed  uint64     // attempts so far
 	shaking map[net.Conn]struct{}
+	crowded bool // shaking was full when a connection came last
 	links   map[*link]struct{}
 	out     map[nixl.PeerID]*link // to the peers that we added
 	in      map[nixl.PeerID]*link // from those that added us

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
@@ -86,6 +88,12 @@ func (c Config) advertised(listening net.Addr) (string, error) {
 	host, wanted, err := net.SplitHostPort(c.Advertise)
 	if err != nil {
 		return "", fmt.Errorf("tcp advertise %q: %w", c.Advertise, err)
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		return "", fmt.Errorf("tcp advertise %q: want a host that leads here from the peers", c.Advertise)
+	}
+	if _, err := strconv.ParseUint(wanted, 10, 16); err != nil {
+		return "", fmt.Errorf("tcp advertise %q: port is %q, want 0 to 65535", c.Advertise, wanted)
 	}
 	if wanted != "0" {
 		port = wanted

@@ -21,7 +21,7 @@ func TestHelloThatIsRefused(t *testing.T) {
 		want   string
 	}{
 		"version":           {func(g *hello) { g.Version = 2 }, "version is 2, want 1"},
-		"other incarnation": {func(g *hello) { g.Wants.Incarnation = "0" }, "decode/0 was wanted, here is decode/1"},
+		"other incarnation": {func(g *hello) { g.Wants.Incarnation = "0" }, "decode/0 is not here"},
 		"no metadata":       {func(g *hello) { g.Metadata = nil }, "version is 0"},
 		"format": {func(g *hello) {
 			g.Metadata = json.RawMessage(strings.Replace(string(g.Metadata), `"kv_format":"f"`, `"kv_format":"g"`, 1))

@@ -309,6 +309,10 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		"name is empty":        func(c *Config) { c.Name = "" },
 		"address to advertise": func(c *Config) { c.Listen = ":0" },
 		"missing port":         func(c *Config) { c.Advertise = "host" },
+		"host that leads here": func(c *Config) { c.Advertise = ":0" },
+		"want a host":          func(c *Config) { c.Advertise = "0.0.0.0:7" },
+		`port is "99999"`:      func(c *Config) { c.Advertise = "10.0.0.7:99999" },
+		`port is "bar"`:        func(c *Config) { c.Advertise = "host:bar" },
 		"listen":               func(c *Config) { c.Listen = "127.0.0.1:99999" },
 	} {
 		c := Config{Config: nixl.Config{Name: "a", Incarnation: "1", KVFormat: "f"}, Listen: "127.0.0.1:0"}

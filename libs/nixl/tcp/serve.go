@@ -47,9 +47,18 @@ func (a *agent) accept() {
 func (a *agent) track(socket net.Conn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended || len(a.shaking) >= maxShaking {
+	if a.ended {
 		return false
 	}
+	if len(a.shaking) >= maxShaking {
+		if !a.crowded {
+			a.config.Logger.Warn("nixl connections are refused: too many have not said who they are",
+				"transport", transport, "connections", maxShaking, "from", socket.RemoteAddr().String())
+		}
+		a.crowded = true // until there is room again: one line for each time
+		return false
+	}
+	a.crowded = false
 	a.shaking[socket] = struct{}{}
 	return true
 }

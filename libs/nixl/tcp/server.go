@@ -108,7 +108,7 @@ func (s *server) receiveRead(r requestHead, runs []byte) error {
 
 // resolve finds the bytes of a request, all of them, if the peer may touch them.
 func (s *server) resolve(op nixl.Op, r requestHead, runs []byte, v *vector) (*grants.Entry, *region.Region, error) {
-	at, err := region.Find("", s.regions, r.region)
+	at, err := region.Find("local", s.regions, r.region)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -131,8 +131,9 @@ type Coordinator struct {
 type writer struct {
 	peer    nixl.PeerID
 	address string
-	gone    bool // its connection has ended: forgotten once no ticket of it is in doubt
-	fenced  bool // it gets no more tickets
+	gone    bool      // its connection has ended: forgotten once no ticket of it is in doubt
+	fenced  bool      // it gets no more tickets
+	warned  time.Time // that its blocks stay in quarantine
 }
 
 // New makes a coordinator. Its claims and notes are served from Run on.

@@ -14,6 +14,9 @@ import (
 // sweepEvery is how often leases are looked at when nothing else asks for it.
 const sweepEvery = 250 * time.Millisecond
 
+// warnEvery is how often the log says that a writer's blocks stay in quarantine.
+const warnEvery = time.Minute
+
 // proof is how a block left QUARANTINE.
 type proof uint8
 
@@ -137,7 +140,7 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 		}
 	}
 	if fence != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && c.mayWarn(q.Writer, time.Now()) {
 			c.log.Warn("blocks stay in quarantine: their writer neither answers nor is proven quiet",
 				"peer", q.Writer, "blocks", len(q.Blocks), "abort", err, "fence", fence)
 		}
@@ -149,6 +152,19 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 	c.writers[q.Writer] = w
 	c.mu.Unlock()
 	c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byFence) // its other tickets have their own askers
+}
+
+// mayWarn keeps a writer that stays frozen from filling the log.
+func (c *Coordinator) mayWarn(id block.WriterID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, known := c.writers[id]
+	if !known || now.Sub(w.warned) < warnEvery {
+		return false
+	}
+	w.warned = now
+	c.writers[id] = w
+	return true
 }
 
 func (c *Coordinator) inQuarantine(ticket uint64) bool {

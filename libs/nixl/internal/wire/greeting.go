@@ -23,8 +23,8 @@ func (g Greeting) Check(own nixl.Metadata, version int) (nixl.Metadata, error) {
 	if g.Version != version {
 		return nixl.Metadata{}, fmt.Errorf("%s protocol version is %d, want %d", own.Transport, g.Version, version)
 	}
-	if g.Wants != own.Peer {
-		return nixl.Metadata{}, fmt.Errorf("%w: %s was wanted, here is %s", nixl.ErrUnknownPeer, g.Wants, own.Peer)
+	if g.Wants != own.Peer { // who does not know the own life is not told
+		return nixl.Metadata{}, fmt.Errorf("%w: %s is not here", nixl.ErrUnknownPeer, g.Wants)
 	}
 	m, err := nixl.ParseMetadata(g.Metadata)
 	if err != nil {
