@@ -29,7 +29,6 @@ package nixl
 
 import (
 	"context"
-	"errors"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
@@ -152,18 +151,6 @@ type Transfer interface {
 	// more. One in flight is cancelled, and ErrInProgress says that it was not released:
 	// it may move bytes until a Wait has told its end. Release is idempotent.
 	Release() error
-}
-
-// Post creates a transfer from copies and posts it. Who waits for its end releases it.
-func Post(ctx context.Context, a Agent, r Request) (Transfer, error) {
-	t, err := a.Create(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.Post(ctx); err != nil {
-		return nil, errors.Join(err, t.Release())
-	}
-	return t, nil
 }
 
 // Event is what an agent receives: a note, or the news that a peer is gone.

@@ -60,13 +60,13 @@ func (t *task) move(ctx context.Context, op nixl.Op, remote []int32, first, end 
 	var copies []nixl.Copy
 	for i, id := range remote {
 		rows := min(layout.BlockTokens, end-(first+i)*layout.BlockTokens)
-		copies = appendCopies(copies, layout, local[first+i], block.ID(id), rows)
+		copies = nixl.AppendCopies(copies, layout, local[first+i], block.ID(id), rows)
 	}
 	transfer, err := nixl.Post(ctx, t.p.deps.Worker.Agent, nixl.Request{Peer: t.peer, Op: op, Grant: t.grant(op), Copies: copies})
 	if err != nil {
 		return fmt.Errorf("post %d copies: %w", len(copies), err)
 	}
-	return settle(ctx, transfer)
+	return nixl.Settle(ctx, transfer, 0)
 }
 
 // firstBlock is the index, among the prompt's blocks, of the first that is written.
@@ -90,13 +90,4 @@ func (t *task) grant(op nixl.Op) *nixl.Grant {
 		refs = t.ticket.GetPrefix()
 	}
 	return &nixl.Grant{Number: t.ticket.GetNumber(), Op: op, Blocks: worker.Refs(refs), Epoch: t.ticket.GetMemoryEpoch()}
-}
-
-// appendCopies adds the runs of the first rows of one block.
-func appendCopies(copies []nixl.Copy, layout block.Layout, local, remote block.ID, rows int) []nixl.Copy {
-	shift := (int(remote) - int(local)) * layout.BlockBytes()
-	for span := range layout.Spans(local, 0, rows) {
-		copies = append(copies, nixl.Copy{Local: span, Remote: block.Span{Offset: span.Offset + shift, Bytes: span.Bytes}})
-	}
-	return copies
 }

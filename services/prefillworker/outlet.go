@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
@@ -97,8 +96,7 @@ func (o *outlet) run(ctx context.Context) error {
 		err = o.err
 	}
 	span.SetAttributes(attribute.Int64("bytes", int64(o.bytes)), attribute.String("peer", o.t.peer.String()),
-		attribute.Float64("transfer_ms", float64(o.busy)/1e6))
-	trace.SpanFromContext(ctx).SetAttributes(attribute.Bool("complete", err == nil))
+		attribute.Float64("transfer_ms", float64(o.busy)/1e6), attribute.Bool("complete", err == nil))
 	return err
 }
 
@@ -174,7 +172,7 @@ func (o *outlet) postTail(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.copies = appendCopies(o.copies[:0], layout, local[last], block.ID(remote[last-first]), rows)
+	o.copies = nixl.AppendCopies(o.copies[:0], layout, local[last], block.ID(remote[last-first]), rows)
 	return o.send(ctx)
 }
 
@@ -202,7 +200,7 @@ func (o *outlet) send(ctx context.Context) error {
 func (o *outlet) reap(ctx context.Context, cancel context.CancelFunc) {
 	var before time.Time
 	for p := range o.posted {
-		err := settle(ctx, p.transfer)
+		err := nixl.Settle(ctx, p.transfer, 0)
 		now := time.Now()
 		if p.at.Before(before) {
 			p.at = before
@@ -221,22 +219,4 @@ func (o *outlet) reap(ctx context.Context, cancel context.CancelFunc) {
 		}
 		cancel()
 	}
-}
-
-// settle waits for a transfer's end and gives it back. When ctx ends first, the transfer is
-// cancelled and waited for: a step of it is short, or its transport ends it.
-func settle(ctx context.Context, transfer nixl.Transfer) error {
-	err := transfer.Wait(ctx)
-	if errors.Is(err, nixl.ErrUnsettled) && ctx.Err() != nil {
-		transfer.Cancel()
-		if last := transfer.Wait(context.WithoutCancel(ctx)); last != nil {
-			err = last
-		} else {
-			err = ctx.Err() // it was complete after all, too late
-		}
-	}
-	if errors.Is(err, nixl.ErrUnsettled) {
-		return err
-	}
-	return errors.Join(err, transfer.Release())
 }

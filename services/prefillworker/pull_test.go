@@ -109,7 +109,7 @@ func (r *reader) read(a *prefillworkerv1.PrefillResponse) error {
 	for i, remote := range a.GetBlocks().GetBlocks() {
 		at := int(a.GetFirstPosition())/blockTokens + i
 		rows := min(blockTokens, int(a.GetEndPosition())-at*blockTokens)
-		copies = appendCopies(copies, layout, table[at], block.ID(remote), rows)
+		copies = nixl.AppendCopies(copies, layout, table[at], block.ID(remote), rows)
 	}
 	transfer, err := nixl.Post(within(r.t), r.decode.agent, nixl.Request{
 		Peer: nixl.PeerID{Name: "prefill", Incarnation: "1"}, Op: nixl.Read, Copies: copies,

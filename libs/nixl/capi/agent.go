@@ -195,8 +195,8 @@ func (a *agent) described() nixl.Metadata {
 func (a *agent) Allow(nixl.PeerID, nixl.Grant) error { return a.life.Err() }
 
 func (a *agent) Notify(ctx context.Context, id nixl.PeerID, payload []byte) error {
-	if len(payload) > nixl.MaxNoteBytes {
-		return fmt.Errorf("notify %s: %d bytes, want at most %d: %w", id, len(payload), nixl.MaxNoteBytes, nixl.ErrTooLarge)
+	if err := inbox.Fits(id, payload); err != nil {
+		return err
 	}
 	if err := a.life.Err(); err != nil {
 		return err

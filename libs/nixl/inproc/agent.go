@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/grants"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/inbox"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
@@ -134,8 +135,8 @@ func (a *agent) Revoke(ctx context.Context, peer nixl.PeerID, number uint64) err
 }
 
 func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {
-	if len(payload) > nixl.MaxNoteBytes {
-		return fmt.Errorf("notify %s: %d bytes, want at most %d: %w", peer, len(payload), nixl.MaxNoteBytes, nixl.ErrTooLarge)
+	if err := inbox.Fits(peer, payload); err != nil {
+		return err
 	}
 	if err := a.life.Err(); err != nil {
 		return err
@@ -176,18 +177,10 @@ func (a *agent) Fence(ctx context.Context, peer nixl.PeerID) error {
 	if l == nil {
 		return nil
 	}
-	idle := l.gate.Shut(nixl.ErrFenced)
-	select {
-	case <-idle:
-		return nil
-	default:
+	if err := gate.Wait(ctx, l.gate.Shut(nixl.ErrFenced)); err != nil {
+		return fmt.Errorf("fence %s: %w: a copy is in progress (%w)", peer, nixl.ErrStillAlive, err)
 	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("fence %s: %w: a copy is in progress (%w)", peer, nixl.ErrStillAlive, ctx.Err())
-	}
+	return nil
 }
 
 func (a *agent) Run(ctx context.Context) error {

@@ -128,8 +128,8 @@ func (a *agent) find(peer nixl.PeerID) (mapped.Peer, error) {
 func (a *agent) Allow(nixl.PeerID, nixl.Grant) error { return a.life.Err() }
 
 func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {
-	if len(payload) > nixl.MaxNoteBytes {
-		return fmt.Errorf("notify %s: %d bytes, want at most %d: %w", peer, len(payload), nixl.MaxNoteBytes, nixl.ErrTooLarge)
+	if err := inbox.Fits(peer, payload); err != nil {
+		return err
 	}
 	if err := a.life.Err(); err != nil {
 		return err

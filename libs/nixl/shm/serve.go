@@ -10,35 +10,18 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/lifecycle"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
-// acceptRetry is the pause after an accept that did not work, such as for want of
-// descriptors.
-const acceptRetry = 100 * time.Millisecond
-
 // accept serves each connection in a task of its own. Run closes the listener to end it.
 func (a *agent) accept() {
-	for {
-		socket, err := a.listener.AcceptUnix()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil:
-			a.config.Logger.Warn("nixl accept", "transport", transport, "error", err)
-			retry := time.NewTimer(acceptRetry)
-			select {
-			case <-retry.C:
-			case <-a.life.Closing():
-			}
-			retry.Stop()
-			continue
-		}
+	lifecycle.Accept(a.life, a.config.Logger.With("transport", transport), a.listener.AcceptUnix, func(socket *net.UnixConn) {
 		c := newConn(socket, a.config.Notes)
 		if !a.track(c) || !a.spawn(func() { a.serve(c) }) {
 			c.abandon()
 		}
-	}
+	})
 }
 
 // track makes sure that a socket in its handshake is closed when the agent ends.

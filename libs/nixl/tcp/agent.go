@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/dials"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/gate"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/grants"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/inbox"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/ledger"
@@ -139,23 +140,15 @@ func (a *agent) Fence(ctx context.Context, peer nixl.PeerID) error {
 		return nil
 	}
 	l.stopWith(fmt.Errorf("%w: we fenced it off", nixl.ErrGone), codeFenced)
-	idle := l.gate.Shut(nil) // it is shut
-	select {
-	case <-idle:
-		return nil
-	default:
+	if err := gate.Wait(ctx, l.gate.Shut(nil)); err != nil { // it is shut
+		return fmt.Errorf("fence %s: %w: bytes are being moved (%w)", peer, nixl.ErrStillAlive, err)
 	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("fence %s: %w: bytes are being moved (%w)", peer, nixl.ErrStillAlive, ctx.Err())
-	}
+	return nil
 }
 
 func (a *agent) Notify(ctx context.Context, peer nixl.PeerID, payload []byte) error {
-	if len(payload) > nixl.MaxNoteBytes {
-		return fmt.Errorf("notify %s: %d bytes, want at most %d: %w", peer, len(payload), nixl.MaxNoteBytes, nixl.ErrTooLarge)
+	if err := inbox.Fits(peer, payload); err != nil {
+		return err
 	}
 	if err := a.life.Err(); err != nil {
 		return err

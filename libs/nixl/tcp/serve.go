@@ -9,38 +9,22 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/lifecycle"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
 const (
-	// acceptRetry is the pause after an accept that did not work, such as for want of
-	// descriptors.
-	acceptRetry = 100 * time.Millisecond
 	// maxShaking bounds the connections that have not said who they are; further ones are closed.
 	maxShaking = 256
 )
 
 // accept greets each connection in a task of its own. Run closes the listener to end it.
 func (a *agent) accept() {
-	for {
-		socket, err := a.listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil:
-			a.config.Logger.Warn("nixl accept", "transport", transport, "error", err)
-			retry := time.NewTimer(acceptRetry)
-			select {
-			case <-retry.C:
-			case <-a.life.Closing():
-			}
-			retry.Stop()
-			continue
-		}
+	lifecycle.Accept(a.life, a.config.Logger.With("transport", transport), a.listener.Accept, func(socket net.Conn) {
 		if !a.track(socket) || !a.spawn(func() { a.greet(socket) }) {
 			socket.Close()
 		}
-	}
+	})
 }
 
 // track makes sure that a socket in its handshake is closed when the agent ends.

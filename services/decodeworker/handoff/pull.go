@@ -154,11 +154,10 @@ func (x *try) read(ticket block.Ticket, a *prefillworkerv1.PrefillResponse) (byt
 	var copies []nixl.Copy
 	for i, local := range ticket.Blocks {
 		rows := min(layout.BlockTokens, ticket.To-ticket.From-i*layout.BlockTokens)
-		shift := (int(refs[i].ID) - int(local.ID)) * layout.BlockBytes()
-		for span := range layout.Spans(local.ID, 0, rows) {
-			copies = append(copies, nixl.Copy{Local: span, Remote: block.Span{Offset: span.Offset + shift, Bytes: span.Bytes}})
-			bytes += span.Bytes
-		}
+		copies = nixl.AppendCopies(copies, layout, local.ID, refs[i].ID, rows)
+	}
+	for _, c := range copies {
+		bytes += c.Local.Bytes
 	}
 	span.SetAttributes(attribute.Int("bytes", bytes), attribute.String("peer", x.peer.String()))
 	transfer, err := nixl.Post(ctx, x.c.agent, nixl.Request{
@@ -169,7 +168,7 @@ func (x *try) read(ticket block.Ticket, a *prefillworkerv1.PrefillResponse) (byt
 		x.giveBack(nil)
 		return 0, fmt.Errorf("post %d copies: %w", len(copies), err)
 	}
-	if err = x.c.settleRead(ctx, transfer); err == nil {
+	if err = nixl.Settle(ctx, transfer, x.c.cfg.Proof); err == nil {
 		return bytes, nil
 	}
 	if errors.Is(err, nixl.ErrUnsettled) {
@@ -178,26 +177,6 @@ func (x *try) read(ticket block.Ticket, a *prefillworkerv1.PrefillResponse) (byt
 		x.giveBack(nil)
 	}
 	return 0, err
-}
-
-// settleRead waits for a transfer's end and gives it back. When ctx ends first, the transfer
-// is cancelled and waited for, as long as for a writer's word.
-func (c *Coordinator) settleRead(ctx context.Context, transfer nixl.Transfer) error {
-	err := transfer.Wait(ctx)
-	if errors.Is(err, nixl.ErrUnsettled) && ctx.Err() != nil {
-		transfer.Cancel()
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Proof)
-		defer cancel()
-		if last := transfer.Wait(bounded); last != nil {
-			err = last
-		} else {
-			err = ctx.Err() // it was complete after all, too late
-		}
-	}
-	if errors.Is(err, nixl.ErrUnsettled) {
-		return err
-	}
-	return errors.Join(err, transfer.Release())
 }
 
 // settleReads frees the blocks of those reads that have ended meanwhile.

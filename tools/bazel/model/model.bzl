@@ -12,7 +12,11 @@ def _repository_impl(rctx):
             "--sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             "--out=" + _FILE,
         ],
-        environment = {"SWITCHYARD_MODEL": rctx.getenv("SWITCHYARD_MODEL", "")},
+        environment = {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(rctx.path(rctx.attr._pypi).dirname),
+            "SWITCHYARD_MODEL": rctx.getenv("SWITCHYARD_MODEL", ""),
+        },
         timeout = 1800,
     )
     if result.return_code:
@@ -21,7 +25,10 @@ def _repository_impl(rctx):
 
 _repository = repository_rule(
     implementation = _repository_impl,
-    attrs = {"_fetch": attr.label(default = "//tools/bazel/model:fetch.py")},
+    attrs = {
+        "_fetch": attr.label(default = "//tools/bazel/model:fetch.py"),
+        "_pypi": attr.label(default = "//tools/bazel/pypi:pypi.py"),
+    },
 )
 
 def _extension_impl(_mctx):

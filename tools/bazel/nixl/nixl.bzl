@@ -9,6 +9,10 @@ def _repository_impl(rctx):
             "--wheel=nixl_cu12-1.5.1-cp311-cp311-manylinux_2_28_x86_64.whl",
             "--sha256=341d0dfa499f941c054614252f1d8047d1380e33f29c87707372ff5ec7d3779a",
         ],
+        environment = {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(rctx.path(rctx.attr._pypi).dirname),
+        },
         timeout = 1800,
     )
     if result.return_code:
@@ -22,7 +26,10 @@ def _repository_impl(rctx):
 
 _repository = repository_rule(
     implementation = _repository_impl,
-    attrs = {"_fetch": attr.label(default = "//tools/bazel/nixl:fetch.py")},
+    attrs = {
+        "_fetch": attr.label(default = "//tools/bazel/nixl:fetch.py"),
+        "_pypi": attr.label(default = "//tools/bazel/pypi:pypi.py"),
+    },
 )
 
 def _extension_impl(_mctx):

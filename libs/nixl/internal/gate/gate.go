@@ -3,6 +3,7 @@
 package gate
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -51,6 +52,21 @@ func (g *Gate) Shut(cause error) <-chan struct{} {
 		}
 	}
 	return g.idle
+}
+
+// Wait waits for what Shut returned while ctx lasts. An idle gate is told even when ctx has ended.
+func Wait(ctx context.Context, idle <-chan struct{}) error {
+	select {
+	case <-idle:
+		return nil
+	default:
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Err is nil while the gate is open. A user asks it between the steps of its work.

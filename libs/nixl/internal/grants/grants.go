@@ -142,7 +142,7 @@ func (t *Table) Revoke(ctx context.Context, peer nixl.PeerID, number uint64) err
 		if e == nil {
 			continue
 		}
-		if err := wait(ctx, e.Gate.Shut(nil)); err != nil { // it is shut
+		if err := gate.Wait(ctx, e.Gate.Shut(nil)); err != nil { // it is shut
 			return fmt.Errorf("revoke grant %d of %s: %w: bytes are on their way (%w)", number, peer, nixl.ErrStillAlive, err)
 		}
 	}
@@ -160,20 +160,6 @@ func (t *Table) Revoke(ctx context.Context, peer nixl.PeerID, number uint64) err
 func (t *Table) prune(peer nixl.PeerID) {
 	if len(t.grants[peer]) == 0 {
 		delete(t.grants, peer)
-	}
-}
-
-func wait(ctx context.Context, idle <-chan struct{}) error {
-	select {
-	case <-idle:
-		return nil
-	default:
-	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -5,6 +5,7 @@ package inbox
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
@@ -24,6 +25,14 @@ type Inbox struct {
 // New makes an inbox that holds up to limit notes.
 func New(limit int) *Inbox {
 	return &Inbox{limit: limit, changed: make(chan struct{})}
+}
+
+// Fits says whether a payload may be a note to peer.
+func Fits(peer nixl.PeerID, payload []byte) error {
+	if len(payload) > nixl.MaxNoteBytes {
+		return fmt.Errorf("notify %s: %d bytes, want at most %d: %w", peer, len(payload), nixl.MaxNoteBytes, nixl.ErrTooLarge)
+	}
+	return nil
 }
 
 // PutNote waits for a place while ctx lasts. The closed inbox refuses with ErrClosed.
