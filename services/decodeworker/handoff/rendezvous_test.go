@@ -63,8 +63,12 @@ func TestARefusedTicketComesBackAtOnce(t *testing.T) {
 	r := newAskingRig(t, worker.Rendezvous, nil)
 	full, free := r.holder("full"), r.holder("free")
 	full.prefill = refuse
-	free.delivers(make(chan transferv1.NoteOutcome, 1))
+	outcomes := make(chan transferv1.NoteOutcome, 1)
+	free.delivers(outcomes)
 	r.with(t.Context(), "full")()
+	if o := <-outcomes; o != transferv1.NoteOutcome_NOTE_OUTCOME_COMMITTED { // the answer comes after the commit
+		t.Errorf("the note was answered %v", o)
+	}
 	r.calls(map[string]uint64{"no_credit": 1, "done": 1})
 	a, b := <-full.asked, <-free.asked
 	if a.GetTicket().GetNumber() == b.GetTicket().GetNumber() || a.GetAttemptId() == b.GetAttemptId() {
