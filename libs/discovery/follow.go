@@ -73,28 +73,24 @@ func (f *follower) list(ctx context.Context) error {
 	return nil
 }
 
-// watch applies changes until the watch or the connection breaks.
+// watch applies changes until the watch or the connection breaks. The broken connection ends
+// the watch's context, too: opening a watch waits, else, until etcd is back.
 func (f *follower) watch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	broken := make(chan struct{})
 	go func() {
 		defer close(broken)
 		f.etcd.ActiveConnection().WaitForStateChange(ctx, connectivity.Ready)
+		cancel()
 	}()
 	defer func() { cancel(); <-broken }()
 	opts := append([]clientv3.OpOption{clientv3.WithRev(f.revision + 1)}, f.opts...)
-	changes := f.etcd.Watch(clientv3.WithRequireLeader(ctx), f.key, opts...)
-	for {
-		select {
-		case <-broken:
+	for resp := range f.etcd.Watch(clientv3.WithRequireLeader(ctx), f.key, opts...) {
+		if resp.Err() != nil {
 			return
-		case resp, ok := <-changes:
-			if !ok || resp.Err() != nil {
-				return
-			}
-			f.revision = resp.Header.GetRevision()
-			f.apply(resp.Events, f.revision)
 		}
+		f.revision = resp.Header.GetRevision()
+		f.apply(resp.Events, f.revision)
 	}
 }
 

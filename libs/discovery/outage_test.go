@@ -1,9 +1,11 @@
 package discovery
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -71,6 +73,28 @@ func TestARestartOfEtcdWithItsDataDisturbsNobody(t *testing.T) {
 		}
 	}
 	t.Error("etcd never answered again")
+}
+
+func TestAnOutageBetweenListAndWatchIsSeen(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, "")
+	c := open(t, etcd)
+	stale := make(chan struct{})
+	f := &follower{
+		etcd: c.etcd, log: c.log, key: rootKey,
+		reset: func([]*mvccpb.KeyValue, int64) {
+			if err := etcd.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+		stale: func() { close(stale) },
+	}
+	background(t, func(ctx context.Context) error { f.run(ctx); return nil })
+	select {
+	case <-stale:
+	case <-within(t).Done():
+		t.Error("the outage was never told")
+	}
 }
 
 func TestAConnectionFollowsTheMembersOfItsRole(t *testing.T) {
