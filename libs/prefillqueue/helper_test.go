@@ -15,6 +15,7 @@ import (
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 
+	"github.com/switchyard-llm/switchyard/libs/broker"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
 )
 
@@ -44,7 +45,7 @@ func startNATS(tb testing.TB, address string) *embedded.NATS {
 
 func connect(tb testing.TB, url string) *nats.Conn {
 	tb.Helper()
-	nc, err := Connect(within(tb), url, "test", slog.New(slog.DiscardHandler))
+	nc, err := broker.Connect(within(tb), url, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard-llm/switchyard/libs/broker"
 )
 
 func TestARestartOfNATSLosesJobsAndNothingElse(t *testing.T) {
@@ -121,7 +123,7 @@ func TestAFrozenNATSIsATimeout(t *testing.T) {
 
 func TestAnUnreachableNATSIsOneErrorInTime(t *testing.T) {
 	begin := time.Now()
-	_, err := Connect(t.Context(), "nats://127.0.0.1:1", "test", slog.New(slog.DiscardHandler))
+	_, err := broker.Connect(t.Context(), "nats://127.0.0.1:1", "test", slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "nats://127.0.0.1:1") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Connect = %v, want one line naming the server", err)
 	}

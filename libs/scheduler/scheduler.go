@@ -80,9 +80,10 @@ type Scheduler struct {
 	report   Report
 
 	// Owned by Run.
-	running []*Sequence
-	logits  [][]float32
-	sampler sampling.Sampler
+	running   []*Sequence
+	aloneLast bool // the last step was for one sequence that runs alone
+	logits    [][]float32
+	sampler   sampling.Sampler
 }
 
 // New makes a scheduler for an executor that is bound to the pool's memory already.

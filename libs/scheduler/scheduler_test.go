@@ -343,6 +343,52 @@ func TestDecodingGoesOnBesideALongPrompt(t *testing.T) {
 	}
 }
 
+func TestASequenceThatRunsAloneSharesNoStepAndStopsNoOther(t *testing.T) {
+	const alone, others = 4, 3
+	r := newRig(t, Config{StepTokens: 10, Running: 8, Waiting: 8}, 100)
+	rnd := rand.New(rand.NewPCG(13, 14))
+	suspect := promptOf(25, rnd)
+	var steps [][]bool // for each segment, whether it is the suspect's
+	r.toy.BeforeStep = func(_ context.Context, b *engine.Batch) error {
+		var whose []bool
+		for _, s := range b.Segments {
+			// The others' prompts take one step each.
+			whose = append(whose, s.Start >= 9 || slices.Equal(s.Tokens, suspect[:len(s.Tokens)]))
+		}
+		steps = append(steps, whose)
+		return nil
+	}
+	specs := []sequence.Spec{{Prompt: suspect, MaxTokens: alone + 5}}
+	for range others {
+		specs = append(specs, sequence.Spec{Prompt: promptOf(3, rnd), MaxTokens: 6})
+	}
+	var sinks []*collector
+	for i, spec := range specs {
+		opt := options()
+		if i == 0 {
+			opt.Alone = alone
+		}
+		sinks = append(sinks, newCollector())
+		if err := submit(t, r, spec, sinks[i], opt).Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start(t)
+	for i, sink := range sinks {
+		<-sink.done
+		if want := enginetest.ToyAnswer(specs[i].Prompt, specs[i].MaxTokens); !slices.Equal(sink.tokens, want) {
+			t.Errorf("sequence %d: %v, want %v", i, sink.tokens, want)
+		}
+	}
+	// 25 rows in steps of 10, the last of which gives the first token.
+	for i, whose := range steps[:2*(3+alone-1)-1] {
+		if want := i%2 == 0; slices.Contains(whose, true) != want || want && len(whose) != 1 {
+			t.Errorf("step %d is for %v, want the suspect alone in every second one", i, whose)
+		}
+	}
+	checkIdle(t, r.Scheduler)
+}
+
 func TestRefusals(t *testing.T) {
 	r := newRig(t, Config{StepTokens: 10, Running: 1, Waiting: 1}, 20)
 	for _, tc := range []struct {

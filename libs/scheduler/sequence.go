@@ -63,12 +63,19 @@ type Options struct {
 	// would follow. It books no blocks for output and keeps the table at the end: the owner
 	// calls Release once nobody reads the blocks any more.
 	PromptOnly bool
+	// Alone keeps the sequence out of the other sequences' steps until it has generated so many
+	// tokens here: it gets every second step for itself, so that what it does to the engine
+	// is its own doing.
+	Alone int
 	// Placed, unless nil, is engine.Segment's, for every segment of the sequence.
 	Placed func(layer, from, to int)
 }
 
 // Spec is what the sequence was asked to be.
 func (q *Sequence) Spec() *sequence.Spec { return &q.spec }
+
+// alone says whether a step that computes the sequence computes nothing else. The step loop calls it.
+func (q *Sequence) alone() bool { return len(q.tokens)-q.spec.Len() < q.opt.Alone }
 
 // Table is the sequence's blocks. Its owner may use it until Start or Attach, and after
 // the end when PromptOnly.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/engine"
@@ -54,13 +55,31 @@ func (s *Scheduler) join() {
 	}
 }
 
+// turn answers whom the next step is for: the sequences that share steps or, every second
+// time, the oldest of those that run alone.
+func (s *Scheduler) turn() []*Sequence {
+	i := slices.IndexFunc(s.running, (*Sequence).alone)
+	if i < 0 {
+		return s.running
+	}
+	if s.aloneLast {
+		shared := slices.DeleteFunc(slices.Clone(s.running), (*Sequence).alone)
+		if s.aloneLast = len(shared) == 0; !s.aloneLast {
+			return shared
+		}
+	}
+	s.aloneLast = true
+	return s.running[i : i+1]
+}
+
 // form picks what the next step computes: first one token of every decoding sequence,
 // so that prompts never hold them up longer than one step, then prompts, oldest first.
 func (s *Scheduler) form() (*engine.Batch, []*Sequence) {
-	batch, members := &engine.Batch{}, make([]*Sequence, 0, len(s.running))
+	turn := s.turn()
+	batch, members := &engine.Batch{}, make([]*Sequence, 0, len(turn))
 	budget := s.cfg.StepTokens
 	for _, decoding := range []bool{true, false} {
-		for _, q := range s.running {
+		for _, q := range turn {
 			missing := len(q.tokens) - q.table.Len()
 			if (missing == 1) != decoding || budget == 0 {
 				continue

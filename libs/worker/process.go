@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard-llm/switchyard/libs/broker"
+	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu"
 	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
@@ -83,6 +85,8 @@ type Shared struct {
 	ModelName string
 	Network   *inproc.Network // for the inproc transport
 	NATS      *nats.Conn
+	// Engine, unless nil, stands between the worker and its engine.
+	Engine func(engine.Executor) engine.Executor
 }
 
 // Process is a worker with all that surrounds it: what a worker service is given.
@@ -147,9 +151,13 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 		}
 		p.OnClose(model.Close)
 	}
-	executor, err := model.Executor(cpu.Options{Model: name, BlockTokens: cfg.Engine.BlockTokens, Threads: cfg.Engine.Threads})
+	var executor engine.Executor
+	executor, err = model.Executor(cpu.Options{Model: name, BlockTokens: cfg.Engine.BlockTokens, Threads: cfg.Engine.Threads})
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
+	}
+	if shared.Engine != nil {
+		executor = shared.Engine(executor)
 	}
 	base := nixl.Config{Name: p.ID, Incarnation: p.Incarnation, KVFormat: executor.Card().KVFormat, Logger: p.Log}
 	agent, err := cfg.TransferConfig.agent(base, cfg.Listen, shared.Network)
@@ -168,7 +176,7 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, shared Shared) (err error) {
 	connection := shared.NATS
 	if connection == nil {
-		if connection, err = prefillqueue.Connect(ctx, cfg.NATS, p.ID, p.Log); err != nil {
+		if connection, err = broker.Connect(ctx, cfg.NATS, p.ID, p.Log); err != nil {
 			return err
 		}
 		p.OnClose(func() error { connection.Close(); return nil })

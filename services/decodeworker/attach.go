@@ -37,8 +37,15 @@ type attachment struct {
 
 	mu      sync.Mutex // guards the rest
 	closed  bool       // nothing is added to work any more
-	cancels map[uint32]context.CancelFunc
+	running map[uint32]*running
 	booking uint64
+}
+
+// running is what an attachment keeps of a sequence until its end.
+type running struct {
+	cancel  context.CancelFunc
+	proceed chan struct{} // closed by the processor's Proceed
+	allowed bool          // that it was; guarded by the attachment's mutex
 }
 
 // Attach implements decodeworkerv1.DecodeWorkerServer.
@@ -56,7 +63,7 @@ func (d *DecodeWorker) Attach(stream grpc.BidiStreamingServer[decodeworkerv1.Att
 			fmt.Sprintf("worker_incarnation is %q, this is %s", hello.GetWorkerIncarnation(), self))
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
-	a := &attachment{d: d, hello: hello, box: newOutbox(), end: cancel, cancels: make(map[uint32]context.CancelFunc)}
+	a := &attachment{d: d, hello: hello, box: newOutbox(), end: cancel, running: make(map[uint32]*running)}
 	d.attached.add(a)
 	defer a.close()
 	received := make(chan error, 1)
@@ -139,8 +146,10 @@ func (a *attachment) receive(ctx context.Context, stream grpc.BidiStreamingServe
 			a.cancel(m.Cancel.GetSequenceId())
 		case *decodeworkerv1.AttachRequest_Void:
 			a.booked(m.Void.GetBooking())
+		case *decodeworkerv1.AttachRequest_Proceed:
+			a.proceed(m.Proceed.GetSequenceId())
 		default:
-			return rpc.InvalidArgument("message", "submit, cancel or void after the hello")
+			return rpc.InvalidArgument("message", "submit, cancel, void or proceed after the hello")
 		}
 	}
 }
@@ -151,7 +160,7 @@ func (a *attachment) submit(ctx context.Context, m *decodeworkerv1.Submit) error
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(m.GetTraceContext()))
 	ctx, cancel := bounded(ctx, m.GetSequence())
 	a.mu.Lock()
-	if a.closed || a.cancels[id] != nil {
+	if a.closed || a.running[id] != nil {
 		closed := a.closed
 		a.mu.Unlock()
 		cancel()
@@ -160,10 +169,14 @@ func (a *attachment) submit(ctx context.Context, m *decodeworkerv1.Submit) error
 		}
 		return rpc.InvalidArgument("submit.sequence_id", fmt.Sprintf("a number that is not in use, not %d", id))
 	}
-	a.cancels[id] = cancel
+	own := &running{cancel: cancel, proceed: make(chan struct{})}
+	a.running[id] = own
 	a.work.Add(1)
 	a.mu.Unlock()
-	out := ending{output: a.box.add(id), end: func() { a.forget(id) }}
+	out := ending{
+		output: a.box.add(id), end: func() { a.forget(id) },
+		trial: func() <-chan struct{} { a.box.trial(id); return own.proceed },
+	}
 	g, err := a.d.submit(m.GetSequence(), out)
 	a.booked(m.GetBooking()) // the report counts the sequence, or it was refused
 	if err != nil {
@@ -193,29 +206,43 @@ func (a *attachment) booked(n uint64) {
 
 func (a *attachment) cancel(id uint32) {
 	a.mu.Lock()
-	cancel := a.cancels[id]
+	r := a.running[id]
 	a.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if r != nil {
+		r.cancel()
+	}
+}
+
+// proceed lets a sequence on trial begin; one that has ended meanwhile is no error.
+func (a *attachment) proceed(id uint32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.running[id]; r != nil && !r.allowed {
+		r.allowed = true
+		close(r.proceed)
 	}
 }
 
 // forget gives back what belongs to a sequence that has ended.
 func (a *attachment) forget(id uint32) {
 	a.mu.Lock()
-	cancel := a.cancels[id]
-	delete(a.cancels, id)
+	r := a.running[id]
+	delete(a.running, id)
 	a.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if r != nil {
+		r.cancel()
 	}
 }
 
-// ending is an output with something to do after the end.
+// ending is an attachment's output: with something to do after the end, and somebody who
+// knows of trials.
 type ending struct {
 	output
-	end func()
+	end   func()
+	trial func() <-chan struct{}
 }
+
+func (e ending) Trial() <-chan struct{} { return e.trial() }
 
 func (e ending) Ended(m *decodeworkerv1.Ended) {
 	e.end() // first: the caller may use the number again once it sees the end

@@ -67,6 +67,7 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 		deps := Deps{
 			Worker: p.Worker, Instance: p.Instance, Listener: p.Listener, Server: p.Server,
 			Queue: p.Queue, PrefillWorkers: s.prefillWorkers, Policy: s.policy.Load, Abort: s.abort, PrefillWorker: s.prefillWorker,
+			Died: new(rpc.Deaths).Died,
 			Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
 				return p.Discovery.Register(ctx, i)
 			},

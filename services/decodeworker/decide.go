@@ -34,7 +34,7 @@ func (g *generation) decide(ctx context.Context) decided {
 	g.d.speeds.Prepare(at, &f)
 	f.Queue.Known = policy.Policy == disagg.Cost // and empty: where that is local, nobody need be asked
 	decision := disagg.Decide(&policy, &f)
-	if policy.Policy == disagg.Threshold && f.PrefillWorkers > 0 || policy.Policy == disagg.Cost && decision.Remote {
+	if policy.Policy == disagg.Threshold && f.PrefillWorkers > 0 && !f.OnTrial || policy.Policy == disagg.Cost && decision.Remote {
 		f.Queue = g.d.queue(ctx)
 		decision = disagg.Decide(&policy, &f)
 	}
@@ -58,7 +58,7 @@ func (g *generation) facts(r scheduler.Report) disagg.Facts {
 	f := disagg.Facts{
 		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: d.prefillWorkers(),
 		OfferedTokens: d.deps.Worker.Pool.HoldRoom() * layout.BlockTokens, RowBytes: layout.RowBytes(),
-		StepTokens: d.cfg.Pool.StepTokens,
+		StepTokens: d.cfg.Pool.StepTokens, OnTrial: g.msg.GetCrashes() > 0,
 	}
 	uncached := f.PromptTokens - f.CachedTokens
 	f.Deadline = d.cfg.HandOff.Deadline + time.Duration(uncached)*d.cfg.HandOff.PerToken
@@ -113,11 +113,13 @@ func (g *generation) firstToken() {
 	took, said, placement := now.Sub(g.decided.at), g.decided.RemoteTTFT, "remote"
 	g.enter(decoding)
 	r := g.d.learnSteps(now)
-	switch g.placement {
-	case generationv1.Placement_PLACEMENT_LOCAL:
+	switch {
+	case g.trial: // it had half of the steps
+		return
+	case g.placement == generationv1.Placement_PLACEMENT_LOCAL:
 		said, placement = g.decided.LocalTTFT, "local"
 		g.d.speeds.Local(now, &g.decided.Decision, took, r.PrefillBusy+r.DecodeBusy-g.decided.busy)
-	case generationv1.Placement_PLACEMENT_FALLBACK: // nobody predicted that
+	case g.placement == generationv1.Placement_PLACEMENT_FALLBACK: // nobody predicted that
 		return
 	}
 	g.span.SetAttributes(milliseconds("ttft_ms", took), milliseconds("predicted_ttft_ms", said))

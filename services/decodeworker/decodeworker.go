@@ -60,6 +60,8 @@ type Deps struct {
 	Policy func() disagg.Policy
 	// Abort asks a prefill worker for its word that it is quiet.
 	Abort func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error
+	// Died says whether the process that served at an address has ended. Nil: nobody knows.
+	Died func(ctx context.Context, address string) bool
 	// Register announces the instance; it is called once the server listens.
 	Register func(ctx context.Context, instance *instancev1.Instance) (Registration, error)
 	// Planner gets a report each second. Nil: nobody does.
@@ -86,6 +88,7 @@ type DecodeWorker struct {
 	counts placements
 	phases phases
 
+	trial    chan struct{} // capacity 1: the place of the one sequence on trial
 	attached attachments
 	intake   *intake
 	leaving  chan struct{} // closed when the server stops: streams end
@@ -107,6 +110,7 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 		speeds:  speed.New(start(cfg, deps)),
 		intake:  newIntake(),
 		leaving: make(chan struct{}),
+		trial:   make(chan struct{}, 1),
 	}
 	if err := d.observe(deps.Meter); err != nil {
 		return nil, fmt.Errorf("decode worker: %w", err)
@@ -114,7 +118,7 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 	var err error
 	if d.handoff, err = handoff.New(cfg.HandOff, handoff.Deps{
 		Worker: deps.Worker, Style: cfg.Engine.Style, Queue: deps.Queue,
-		PrefillWorkers: deps.PrefillWorkers, Abort: deps.Abort, Client: deps.PrefillWorker,
+		PrefillWorkers: deps.PrefillWorkers, Abort: deps.Abort, Died: deps.Died, Client: deps.PrefillWorker,
 		Logger: deps.Logger, Tracer: deps.Tracer,
 	}); err != nil {
 		return nil, fmt.Errorf("decode worker: %w", err)

@@ -43,6 +43,8 @@ type generation struct {
 	prefillWorker string
 	decided       decided
 
+	trial bool // it has the place of the one on trial
+
 	phase  phase // guarded by d.mu
 	tokens int   // generated; the sink's calls follow one another
 }
@@ -51,6 +53,9 @@ type generation struct {
 type output interface {
 	Token(t sequence.Token)
 	Ended(e *decodeworkerv1.Ended)
+	// Trial says that a sequence is about to be computed on trial. What it answers closes, or ends
+	// with the caller, once that is known to whoever counts the crashes; nil: it may begin.
+	Trial() (proceed <-chan struct{})
 }
 
 // submit puts a sequence into the waiting line. On an error it was refused and out is not called.
@@ -61,7 +66,11 @@ func (d *DecodeWorker) submit(msg *generationv1.Sequence, out output) (*generati
 	g := &generation{d: d, msg: msg, out: out}
 	spec := worker.Spec(msg)
 	var err error
-	if g.sequence, err = d.deps.Worker.Scheduler.Submit(spec, g, d.deps.Worker.Options(spec.Salt)); err != nil {
+	opt := d.deps.Worker.Options(spec.Salt)
+	if msg.GetCrashes() > 0 {
+		opt.Alone = trialTokens
+	}
+	if g.sequence, err = d.deps.Worker.Scheduler.Submit(spec, g, opt); err != nil {
 		d.intake.leave()
 		return nil, refusal(err)
 	}
@@ -90,6 +99,9 @@ func (g *generation) run(ctx context.Context) {
 	}
 	g.cached = g.sequence.Table().CachedTokens()
 	g.span.SetAttributes(attribute.Int("cached_tokens", g.cached))
+	if g.msg.GetCrashes() > 0 {
+		g.onTrial(ctx)
+	}
 	start := g.place(ctx)
 	if ctx.Err() != nil { // nobody wants it, or what place met came of that
 		g.sequence.Cancel()
@@ -131,6 +143,10 @@ func (g *generation) place(ctx context.Context) (start func() error) {
 		g.placed(generationv1.Placement_PLACEMENT_REMOTE, reason, first.PrefillWorker)
 		g.learnRemote(first)
 		return func() error { return g.sequence.Attach(first.Token, first.Finish) }
+	}
+	if crash := (*handoff.Crash)(nil); errors.As(err, &crash) {
+		g.d.countReason("fallback_" + string(handoff.CauseCrash))
+		return func() error { return crash } // whoever submitted it counts, and submits it again
 	}
 	if ctx.Err() == nil {
 		g.learnLost(err)
@@ -174,10 +190,20 @@ func (g *generation) placed(p generationv1.Placement, reason, prefillWorker stri
 	c.reasons[reason]++
 }
 
+func (d *DecodeWorker) countReason(reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counts.reasons[reason]++
+}
+
 // Token implements scheduler.Sink.
 func (g *generation) Token(t sequence.Token) {
-	if g.tokens++; g.tokens == 1 {
+	g.tokens++
+	switch g.tokens {
+	case 1:
 		g.firstToken()
+	case trialTokens:
+		g.endTrial()
 	}
 	g.out.Token(t)
 }
@@ -187,6 +213,7 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	if g.stop != nil {
 		g.stop()
 	}
+	g.endTrial()
 	e := &decodeworkerv1.Ended{
 		Reason: worker.FinishReason(reason), CachedTokens: uint32(g.cached),
 		Placement: g.placement, PrefillWorker: g.prefillWorker,
@@ -202,6 +229,9 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	}
 	if err != nil {
 		e.Code, e.Message = uint32(rpc.Code(err)), rpc.Message(err)
+		if c := (*handoff.Crash)(nil); errors.As(err, &c) {
+			e.Code, e.CrashedWorker, e.CrashedIncarnation = uint32(codes.Aborted), c.Peer.Name, c.Peer.Incarnation
+		}
 		if e.Code == uint32(codes.OK) || e.Code == uint32(codes.Unknown) {
 			e.Code, e.Message = uint32(codes.Internal), err.Error()
 		}

@@ -119,6 +119,7 @@ type harness struct {
 	spans  *tracetest.InMemoryExporter
 	meter  *sdkmetric.ManualReader
 
+	died     atomic.Bool // prefill workers that are lost have died
 	policy   atomic.Pointer[disagg.Policy]
 	prefills atomic.Pointer[[]*instancev1.Instance]
 	step     func(context.Context) error // before each step; set it before start
@@ -170,6 +171,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		PrefillWorkers: func() []*instancev1.Instance { return *h.prefills.Load() },
 		Policy:         func() disagg.Policy { return *h.policy.Load() },
 		Abort:          func(_ context.Context, _ string, r *prefillworkerv1.AbortRequest) error { return h.abort(r) },
+		Died:           func(context.Context, string) bool { return h.died.Load() },
 		Register:       func(context.Context, *instancev1.Instance) (Registration, error) { return h.entry, nil },
 	})
 	if err != nil {
@@ -252,6 +254,7 @@ type stream struct {
 	t     *testing.T
 	loads chan *decodeworkerv1.Load
 	ended chan *decodeworkerv1.Ended
+	tried chan uint32
 	err   chan error // how it ended
 
 	mu     sync.Mutex
@@ -267,7 +270,8 @@ func (h *harness) attach(processor, incarnation string) *stream {
 	}
 	s := &stream{
 		BidiStreamingClient: client, t: h.t, loads: make(chan *decodeworkerv1.Load, 1000), ended: make(chan *decodeworkerv1.Ended, 100),
-		err: make(chan error, 1), tokens: make(map[uint32][]sequence.Token), token: make(chan struct{}, 1),
+		tried: make(chan uint32, 100),
+		err:   make(chan error, 1), tokens: make(map[uint32][]sequence.Token), token: make(chan struct{}, 1),
 	}
 	s.send(&decodeworkerv1.AttachRequest{Message: &decodeworkerv1.AttachRequest_Hello{Hello: &decodeworkerv1.Hello{
 		Processor: processor, ProcessorIncarnation: incarnation, WorkerIncarnation: "1",
@@ -299,6 +303,9 @@ func (s *stream) read() {
 			default:
 			}
 		}
+		for _, id := range m.GetBatch().GetTrials() {
+			s.tried <- id
+		}
 		for _, e := range m.GetBatch().GetEnded() {
 			s.ended <- e
 		}
@@ -322,6 +329,11 @@ func (s *stream) submit(id uint32, booking uint64, q *generationv1.Sequence) {
 func (s *stream) cancel(id uint32) {
 	s.t.Helper()
 	s.send(&decodeworkerv1.AttachRequest{Message: &decodeworkerv1.AttachRequest_Cancel{Cancel: &decodeworkerv1.Cancel{SequenceId: id}}})
+}
+
+func (s *stream) proceed(id uint32) {
+	s.t.Helper()
+	s.send(&decodeworkerv1.AttachRequest{Message: &decodeworkerv1.AttachRequest_Proceed{Proceed: &decodeworkerv1.Proceed{SequenceId: id}}})
 }
 
 // end waits for the next end.

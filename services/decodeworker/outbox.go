@@ -28,7 +28,7 @@ func (o *outbox) add(id uint32) output { return outboxEntry{o, id} }
 func (o *outbox) take() *decodeworkerv1.StepBatch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.batch.Tokens) == 0 && len(o.batch.Ended) == 0 {
+	if len(o.batch.Tokens) == 0 && len(o.batch.Ended) == 0 && len(o.batch.Trials) == 0 {
 		return nil
 	}
 	full := o.batch
@@ -64,3 +64,20 @@ func (e outboxEntry) Ended(m *decodeworkerv1.Ended) {
 	e.box.mu.Unlock()
 	e.box.signal()
 }
+
+// Trial implements output. A plain caller counts nothing.
+func (outboxEntry) Trial() <-chan struct{} { return closed }
+
+// trial asks for a Proceed.
+func (o *outbox) trial(id uint32) {
+	o.mu.Lock()
+	o.batch.Trials = append(o.batch.Trials, id)
+	o.mu.Unlock()
+	o.signal()
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

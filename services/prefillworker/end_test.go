@@ -148,6 +148,12 @@ func TestALostClaimEndsTheAttempt(t *testing.T) {
 	g := newGate()
 	h.step, h.decode.lease = g.wait, 30*time.Millisecond
 	h.decode.renew = func() error { return errEnded }
+	h.decode.claim = func(n int, _ *decodeworkerv1.ClaimPrefillRequest) (*decodeworkerv1.ClaimPrefillResponse, error) {
+		if n > 1 { // the job comes again, and nobody would answer its note
+			return answerGone, nil
+		}
+		return h.decode.ticket(0), nil
+	}
 	h.start()
 	h.publish(nil)
 	claim := take(t, "a claim", h.decode.claims)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/broker"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
 	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/enginetest"
@@ -172,7 +173,7 @@ func newQueue(t *testing.T) *prefillqueue.Queue {
 		}
 	})
 	log := slog.New(slog.DiscardHandler)
-	conn, err := prefillqueue.Connect(within(t), server.URL(), "test", log)
+	conn, err := broker.Connect(within(t), server.URL(), "test", log)
 	if err != nil {
 		t.Fatal(err)
 	}

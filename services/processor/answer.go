@@ -55,7 +55,7 @@ func (a *answer) run(ctx context.Context) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := d.failed(run, err); err != nil {
+		if err := d.failed(ctx, run, err, len(a.text.Tokens())); err != nil {
 			return err
 		}
 		span.AddEvent("migrate", trace.WithAttributes(
@@ -115,7 +115,10 @@ func (a *answer) ended(ctx context.Context, run *dispatch, end *decodeworkerv1.E
 	case generationv1.FinishReason_FINISH_REASON_CANCELLED: // nobody here asked for it
 		return &workerError{worker: run.choice.Worker.Name, code: codes.Canceled, message: "the worker gave the sequence up"}
 	default:
-		return &workerError{worker: run.choice.Worker.Name, code: codes.Code(end.GetCode()), message: end.GetMessage()}
+		return &workerError{
+			worker: run.choice.Worker.Name, code: codes.Code(end.GetCode()), message: end.GetMessage(),
+			crashed: end.GetCrashedWorker(), incarnation: end.GetCrashedIncarnation(),
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
 	"github.com/switchyard-llm/switchyard/libs/service"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
@@ -14,6 +16,7 @@ import (
 type Config struct {
 	service.Config `yaml:",inline"`
 
+	NATS             string        `yaml:"nats" help:"URL of NATS, where dead letters go; they are only logged while it cannot be reached, or if empty"`
 	Model            string        `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, or the name of a model that can be fetched"`
 	Name             string        `yaml:"name" help:"name under which the model is served, the same as at its workers; its own if empty"`
 	DefaultMaxTokens int           `yaml:"default_max_tokens" help:"most tokens of an answer where the request does not say; the rest of the context if that is less"`
@@ -28,6 +31,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("processor-0", "127.0.0.1:7002", 30*time.Second),
+		NATS:   nats.DefaultURL,
 		Model:  modelstore.DefaultModel, DefaultMaxTokens: 1024, MaxRequests: 1024, MaxBodyBytes: 16 << 20,
 		Migrations: 3, DispatchWait: 2 * time.Second,
 		Router: router.DefaultConfig(),

@@ -25,21 +25,24 @@ type dispatcher struct {
 	refused []router.WorkerID // they would not take the sequence, and are not asked again
 	refusal error             // what the last of them said
 	left    []router.WorkerID // they gave the sequence up: others come first
+	crashes crashes
 }
 
 // dispatch is a sequence on its way at a worker.
 type dispatch struct {
 	*link.Sequence
-	p      *Processor
-	choice router.Choice
-	tokens []sequence.Token // that it was sent with
-	hint   router.Hint
+	p       *Processor
+	choice  router.Choice
+	address string           // of the worker
+	tokens  []sequence.Token // that it was sent with
+	hint    router.Hint
 }
 
 // next picks a worker and sends it the sequence with the tokens that were generated so
 // far. It waits a little for a known worker that cannot be reached at the moment.
 func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dispatch, error) {
 	d.attempt++
+	d.crashes.at(len(generated))
 	tokens := d.base.GetPrompt()
 	if len(generated) > 0 {
 		tokens = slices.Concat(tokens, generated)
@@ -89,7 +92,7 @@ func (d *dispatcher) send(request router.Request, sub link.Submission) *dispatch
 	run := &dispatch{p: d.p}
 	choice, err := d.p.router.Pick(request, func(c router.Choice) bool {
 		sub.Booking = c.Booking
-		run.Sequence = d.p.workers.submit(c.Worker, sub)
+		run.Sequence, run.address = d.p.workers.submit(c.Worker, sub)
 		return run.Sequence != nil
 	})
 	if err != nil {
@@ -112,6 +115,7 @@ func (d *dispatcher) sequence(ctx context.Context, generated []sequence.Token) *
 	s := &generationv1.Sequence{
 		RequestId: b.GetRequestId(), Choice: b.GetChoice(), Attempt: d.attempt, Prompt: b.GetPrompt(), Generated: generated,
 		MaxTokens: b.GetMaxTokens(), StopTokens: b.GetStopTokens(), CacheSalt: b.GetCacheSalt(), Sampling: b.GetSampling(),
+		Crashes: uint32(len(d.crashes.deaths)),
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		s.Deadline = timestamppb.New(deadline)
@@ -119,15 +123,20 @@ func (d *dispatcher) sequence(ctx context.Context, generated []sequence.Token) *
 	return s
 }
 
-// failed notes how an attempt ended and says whether there may be another; if not, it
-// returns the error of the request.
-func (d *dispatcher) failed(run *dispatch, err error) error {
+// failed notes how an attempt ended, with so many tokens generated, and says whether there may be
+// another; if not, it returns the error of the request.
+func (d *dispatcher) failed(ctx context.Context, run *dispatch, err error, generated int) error {
 	var (
 		broken *link.BrokenError
 		worker *workerError
 	)
 	switch {
 	case errors.As(err, &broken):
+		if broken.Lost && d.p.deps.Died != nil && d.p.deps.Died(ctx, run.address) {
+			d.crashes.count(run.choice.Worker.Name, run.choice.Worker.Incarnation, broken, generated, run.Tried())
+		}
+	case errors.As(err, &worker) && worker.crashed != "": // the decode worker itself did nothing wrong
+		d.crashes.count(worker.crashed, worker.incarnation, worker, generated, false)
 	case errors.As(err, &worker) && worker.gaveUp():
 		d.left = append(d.left, run.choice.Worker)
 	case errors.As(err, &worker) && worker.refused():
@@ -135,6 +144,10 @@ func (d *dispatcher) failed(run *dispatch, err error) error {
 		d.refusal = worker.refusal()
 	default:
 		return err
+	}
+	if d.crashes.convicted() {
+		d.p.bury(ctx, d.base, &d.crashes, generated)
+		return errCrashedWorkers(d.crashes.deaths)
 	}
 	if int(d.attempt) > d.p.cfg.Migrations {
 		if d.refusal != nil {

@@ -2,12 +2,15 @@ package processor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 )
 
 // retryAfter is what clients are told to wait where nothing better is known.
@@ -39,11 +42,28 @@ func errMigrations(attempts int, last error) error {
 	return refused(codes.Unavailable, "WORKERS_LOST", "%d decode workers in turn did not finish the request: %v", attempts, last)
 }
 
+// errCrashedWorkers is not for a retry: it would cost two more workers.
+func errCrashedWorkers(deaths []*generationv1.WorkerDeath) error {
+	var names []string
+	for _, d := range deaths {
+		names = append(names, d.GetWorker())
+	}
+	st := status.Newf(codes.Internal, "the workers that computed the request died one after the other (%s); it was ended so that no other does",
+		strings.Join(names, ", then "))
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: "REQUEST_CRASHED_WORKER", Domain: "switchyard"})
+	if err != nil {
+		return st.Err() // only for a code of OK
+	}
+	return detailed.Err()
+}
+
 // workerError is how a worker ended a sequence that it did not finish.
 type workerError struct {
 	worker  string
 	code    codes.Code
 	message string
+	// The prefill worker that died with the sequence, and its life; empty: none did.
+	crashed, incarnation string
 }
 
 func (e *workerError) Error() string {

@@ -123,6 +123,7 @@ type harness struct {
 
 type options struct {
 	config func(*processor.Config)
+	deps   func(*processor.Deps)
 	tracer trace.TracerProvider
 	meter  metric.MeterProvider
 }
@@ -145,7 +146,7 @@ func start(t testing.TB, o options, workers ...*workertest.Worker) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{members: &members{changed: make(chan struct{})}, prefills: &members{changed: make(chan struct{})}}
-	h.processor, err = processor.New(cfg, processor.Deps{
+	deps := processor.Deps{
 		Model: smallModel(t), Listener: listener, Server: rpc.NewServer(rpc.ServerOptions{}), Workers: h.members, PrefillWorkers: h.prefills,
 		Instance: &instancev1.Instance{Id: "p", Incarnation: "7"},
 		Register: func(context.Context, *instancev1.Instance) (processor.Registration, error) {
@@ -153,7 +154,11 @@ func start(t testing.TB, o options, workers ...*workertest.Worker) *harness {
 		},
 		Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.DialOptions{}) },
 		Logger: slog.New(slog.DiscardHandler), Tracer: o.tracer, Meter: o.meter,
-	})
+	}
+	if o.deps != nil {
+		o.deps(&deps)
+	}
+	h.processor, err = processor.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

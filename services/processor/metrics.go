@@ -19,12 +19,13 @@ type metrics struct {
 	picks        metric.Int64Counter
 	hitTokens    metric.Int64Counter
 	migrations   metric.Int64Counter
+	deadLetters  metric.Int64Counter
 }
 
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	m := &metrics{}
 	meter := provider.Meter("switchyard/processor")
-	var errs [6]error
+	var errs [7]error
 	m.requests, errs[0] = meter.Int64Counter("switchyard.processor.requests", metric.WithDescription("Requests that ended, by gRPC code."))
 	m.active, errs[1] = meter.Int64UpDownCounter("switchyard.processor.requests.active", metric.WithDescription("Requests in work."))
 	m.promptTokens, errs[2] = meter.Int64Counter("switchyard.processor.prompt.tokens", metric.WithDescription("Tokens of prompts."))
@@ -32,6 +33,8 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	m.hitTokens, errs[4] = meter.Int64Counter("switchyard.processor.expected.cached.tokens",
 		metric.WithDescription("Tokens of sequences that the router took to be resident at the worker that it picked."))
 	m.migrations, errs[5] = meter.Int64Counter("switchyard.processor.migrations", metric.WithDescription("Sequences that went on to another worker."))
+	m.deadLetters, errs[6] = meter.Int64Counter("switchyard.processor.dead.letters",
+		metric.WithDescription("Requests that were ended because the workers that computed them died."))
 	return m, errors.Join(errs[:]...)
 }
 

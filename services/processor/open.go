@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
 
+	"github.com/switchyard-llm/switchyard/libs/broker"
+	"github.com/switchyard-llm/switchyard/libs/deadletter"
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	"github.com/switchyard-llm/switchyard/libs/service"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 )
@@ -21,6 +25,7 @@ type Shared struct {
 	service.Shared
 
 	Model *Model
+	NATS  *nats.Conn
 }
 
 // Service is a processor with its real dependencies.
@@ -48,13 +53,36 @@ func Open(ctx context.Context, cfg Config, shared Shared) (*Service, error) {
 		process: process, members: process.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER),
 		prefills: process.Discovery.Members(instancev1.Role_ROLE_PREFILL_WORKER),
 	}
+	var bury func(context.Context, *generationv1.DeadLetter) error
 	if err == nil {
-		s.processor, err = New(cfg, s.deps(cfg, model))
+		bury, err = s.letters(cfg, shared.NATS)
+	}
+	if err == nil {
+		deps := s.deps(cfg, model)
+		deps.Bury = bury
+		s.processor, err = New(cfg, deps)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("processor: %w", err), process.Close())
 	}
 	return s, nil
+}
+
+// letters is where dead letters go; nil: nowhere.
+func (s *Service) letters(cfg Config, nc *nats.Conn) (func(context.Context, *generationv1.DeadLetter) error, error) {
+	if nc == nil {
+		if cfg.NATS == "" {
+			return nil, nil
+		}
+		var err error
+		if nc, err = broker.Seek(cfg.NATS, s.process.ID, s.process.Log); err != nil {
+			return nil, err
+		}
+		s.process.OnClose(func() error { nc.Close(); return nil })
+	}
+	return func(ctx context.Context, letter *generationv1.DeadLetter) error {
+		return deadletter.Send(ctx, nc, letter)
+	}, nil
 }
 
 func (s *Service) deps(cfg Config, model *Model) Deps {
@@ -69,6 +97,7 @@ func (s *Service) deps(cfg Config, model *Model) Deps {
 		Dial: func(address string) (*grpc.ClientConn, error) {
 			return rpc.Dial(address, rpc.DialOptions{BodyLimitBytes: cfg.MaxBodyBytes})
 		},
+		Died:   new(rpc.Deaths).Died,
 		Logger: p.Log, Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(),
 	}
 }

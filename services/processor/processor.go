@@ -21,6 +21,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/processor/prompt"
@@ -46,7 +47,12 @@ type Deps struct {
 	// Register announces the instance.
 	Register func(ctx context.Context, instance *instancev1.Instance) (Registration, error)
 	// Dial makes a connection to a worker's address; the processor closes it.
-	Dial   func(address string) (*grpc.ClientConn, error)
+	Dial func(address string) (*grpc.ClientConn, error)
+	// Died says whether the process that served at an address has ended. Nil: nobody knows, and
+	// no death counts against a request.
+	Died func(ctx context.Context, address string) bool
+	// Bury sends a dead letter. Nil: they are only logged.
+	Bury   func(ctx context.Context, letter *generationv1.DeadLetter) error
 	Logger *slog.Logger
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider

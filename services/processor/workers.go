@@ -139,18 +139,20 @@ func (w *workers) wake() {
 	w.changed = make(chan struct{})
 }
 
-// submit sends a sequence to the worker that the router picked; nil when it cannot be reached.
-func (w *workers) submit(id router.WorkerID, sub link.Submission) *link.Sequence {
+// submit sends a sequence to the worker that the router picked, and answers the worker's
+// address with it; nil when it cannot be reached.
+func (w *workers) submit(id router.WorkerID, sub link.Submission) (*link.Sequence, string) {
 	w.mu.Lock()
 	var l *link.Link
+	var address string
 	if p := w.peers[id]; p != nil {
-		l = p.link
+		l, address = p.link, p.instance.GetAddress()
 	}
 	w.mu.Unlock()
 	if l == nil {
-		return nil
+		return nil, ""
 	}
-	return l.Submit(sub)
+	return l.Submit(sub), address
 }
 
 // others says whether a worker that takes work is known, reachable or not, beside these.

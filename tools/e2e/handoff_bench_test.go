@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/switchyard-llm/switchyard/libs/broker"
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
 	"github.com/switchyard-llm/switchyard/libs/engine"
@@ -100,7 +101,7 @@ func newLine(b *testing.B, equip func(nixl.Config) equipment) *line {
 		b.Fatal(err)
 	}
 	closing(b, l.discovery.Close)
-	if l.nats, err = prefillqueue.Connect(ctx, server.URL(), "bench", discard); err != nil {
+	if l.nats, err = broker.Connect(ctx, server.URL(), "bench", discard); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(l.nats.Close)

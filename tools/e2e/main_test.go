@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard-llm/switchyard/libs/embedded"
+	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	shared "github.com/switchyard-llm/switchyard/libs/service"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -51,6 +52,8 @@ type serverConfig struct{ Address string }
 // prefillConfig adds faults to a prefill worker.
 type prefillConfig struct {
 	prefillworker.Config
+	// Crashes: see crashing.
+	Crashes string
 	// NoteDelay holds back the completion notes of prompts with NoteDelayTokens tokens.
 	NoteDelay       time.Duration
 	NoteDelayTokens uint32
@@ -59,6 +62,8 @@ type prefillConfig struct {
 // decodeConfig adds faults to a decode worker.
 type decodeConfig struct {
 	decodeworker.Config
+	// Crashes: see crashing.
+	Crashes string
 	// TwiceToken: jobs whose prompt begins with it are published twice.
 	TwiceToken uint32
 }
@@ -88,13 +93,13 @@ func runRole(role string, config []byte) error {
 		})
 	case "decode":
 		return runService(ctx, config, decodeConfig{Config: decodeworker.DefaultConfig()}, func(c decodeConfig) (service, error) {
-			return decodeworker.Open(ctx, c.Config, worker.Shared{}, func(d *decodeworker.Deps) {
+			return decodeworker.Open(ctx, c.Config, worker.Shared{Engine: crashing(c.Config.ID, c.Crashes)}, func(d *decodeworker.Deps) {
 				d.Queue = twice{d.Queue, c.TwiceToken}
 			})
 		})
 	case "prefill":
 		return runService(ctx, config, prefillConfig{Config: prefillworker.DefaultConfig()}, func(c prefillConfig) (service, error) {
-			return prefillworker.Open(ctx, c.Config, worker.Shared{}, func(d *prefillworker.Deps) {
+			return prefillworker.Open(ctx, c.Config, worker.Shared{Engine: crashing(c.Config.ID, c.Crashes)}, func(d *prefillworker.Deps) {
 				d.Worker.Agent = delayed{d.Worker.Agent, c.NoteDelay, c.NoteDelayTokens}
 			})
 		})
@@ -149,6 +154,52 @@ func (q twice) Publish(ctx context.Context, job *transferv1.RemotePrefillRequest
 		_, err = q.Queue.Publish(ctx, job, id+"/again")
 	}
 	return number, err
+}
+
+// crashing is an engine that some prompts kill: those with killerRun tokens killerToken in a row.
+// Each death leaves a line in a file: the worker, and how many sequences were in the step.
+func crashing(id, file string) func(engine.Executor) engine.Executor {
+	if file == "" {
+		return nil
+	}
+	return func(e engine.Executor) engine.Executor { return crasher{e, id, file} }
+}
+
+const (
+	killerToken = 7
+	killerRun   = 4
+)
+
+type crasher struct {
+	engine.Executor
+	id, file string
+}
+
+func (c crasher) Step(ctx context.Context, b *engine.Batch) error {
+	for _, s := range b.Segments {
+		run := 0
+		for _, t := range s.Tokens {
+			if run++; t != killerToken {
+				run = 0
+			}
+			if run == killerRun {
+				c.die(len(b.Segments))
+			}
+		}
+	}
+	return c.Executor.Step(ctx, b)
+}
+
+func (c crasher) die(segments int) {
+	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, c.id, segments)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // until it comes
 }
 
 // delayed is an agent that holds back some completion notes.

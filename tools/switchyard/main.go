@@ -19,15 +19,16 @@ import (
 
 // commands are the subcommands with their flags.
 type commands struct {
-	Serve    serveCmd    `cmd:"" help:"Run everything in one process: an OpenAI server with its workers."`
-	Chat     chatCmd     `cmd:"" help:"Talk to a server from the terminal."`
-	Status   statusCmd   `cmd:"" help:"Show the workers, their load and what they did."`
-	Policy   policyCmd   `cmd:"" help:"Show or set where prompts are computed."`
-	Trace    traceCmd    `cmd:"" help:"Show one request's way from span files."`
-	Tokenize tokenizeCmd `cmd:"" help:"Show the tokens of a text."`
-	Bench    benchCmd    `cmd:"" help:"Measure on your own machines."`
-	GPUs     gpusCmd     `cmd:"" name:"gpus" help:"Show the GPUs of this machine and what each two of them share."`
-	Render   renderCmd   `cmd:"" help:"Show the prompt that a conversation becomes."`
+	Serve       serveCmd       `cmd:"" help:"Run everything in one process: an OpenAI server with its workers."`
+	Chat        chatCmd        `cmd:"" help:"Talk to a server from the terminal."`
+	Status      statusCmd      `cmd:"" help:"Show the workers, their load and what they did."`
+	Policy      policyCmd      `cmd:"" help:"Show or set where prompts are computed."`
+	DeadLetters deadLettersCmd `cmd:"" help:"Show the requests that were ended because workers died of them."`
+	Trace       traceCmd       `cmd:"" help:"Show one request's way from span files."`
+	Tokenize    tokenizeCmd    `cmd:"" help:"Show the tokens of a text."`
+	Bench       benchCmd       `cmd:"" help:"Measure on your own machines."`
+	GPUs        gpusCmd        `cmd:"" name:"gpus" help:"Show the GPUs of this machine and what each two of them share."`
+	Render      renderCmd      `cmd:"" help:"Show the prompt that a conversation becomes."`
 }
 
 func main() {

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard-llm/switchyard/libs/broker"
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
-	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/telemetry"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	"github.com/switchyard-llm/switchyard/services/decodeworker"
@@ -156,7 +156,7 @@ func (s *server) openCommon(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.shared.Discovery.Close)
-	if s.shared.NATS, err = prefillqueue.Connect(ctx, s.nats, "serve", t.Logger()); err != nil {
+	if s.shared.NATS, err = broker.Connect(ctx, s.nats, "serve", t.Logger()); err != nil {
 		return err
 	}
 	s.onClose(func() error { s.shared.NATS.Close(); return nil })
@@ -252,7 +252,7 @@ func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 	}
 	pr := processor.DefaultConfig()
 	pr.Listen = "127.0.0.1:0"
-	processing, err := processor.Open(ctx, pr, processor.Shared{Shared: s.shared.Shared, Model: s.text})
+	processing, err := processor.Open(ctx, pr, processor.Shared{Shared: s.shared.Shared, Model: s.text, NATS: s.shared.NATS})
 	if err != nil {
 		return nil, err
 	}

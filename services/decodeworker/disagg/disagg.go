@@ -45,6 +45,7 @@ type Reason string
 // The reasons for a decision.
 const (
 	ByPolicy         Reason = "policy"
+	OnTrial          Reason = "on_trial"
 	NoPrefillWorker  Reason = "no_prefill_worker"
 	QueueUnreachable Reason = "queue_unreachable"
 	LongQueue        Reason = "long_queue" // with cost: remote but for the wait
@@ -87,6 +88,8 @@ type Decision struct {
 func Decide(p *Policy, f *Facts) Decision {
 	d := Decision{Prediction: Predict(f, p.ITLTarget())}
 	switch {
+	case f.OnTrial:
+		d.Reason = OnTrial
 	case p.Policy == Never:
 		d.Reason = ByPolicy
 	case f.PrefillWorkers == 0:

@@ -50,6 +50,7 @@ func TestDecide(t *testing.T) {
 			{"ignores the queue", with(live, func(f *Facts) { f.Queue.Waiting = 1000 }), true, ByPolicy},
 			{"needs a prefill worker", with(live, func(f *Facts) { f.PrefillWorkers = 0 }), false, NoPrefillWorker},
 			{"leaves it to the publishing to find the queue away", with(live, func(f *Facts) { f.Queue.Known = false }), true, ByPolicy},
+			{"keeps a sequence on trial here", with(live, func(f *Facts) { f.OnTrial = true }), false, OnTrial},
 			{"does not explore", with(live, func(f *Facts) { f.SinceExplored = 64 }), true, ByPolicy},
 		},
 		threshold: {
@@ -67,6 +68,7 @@ func TestDecide(t *testing.T) {
 			{"an ordinary chat goes remote before anything was measured", chat(), true, RemoteFaster},
 			{"what fills one block stays local", with(chat(), func(f *Facts) { f.PromptTokens = 16 }), false, LocalFaster},
 			{"and so does what is cached but for a block", with(chat(), func(f *Facts) { f.PromptTokens, f.CachedTokens = 1040, 1024 }), false, LocalFaster},
+			{"a sequence on trial", with(chat(), func(f *Facts) { f.OnTrial = true }), false, OnTrial},
 			{"no prefill worker", with(chat(), func(f *Facts) { f.PrefillWorkers = 0 }), false, NoPrefillWorker},
 			{"a queue that does not answer", with(chat(), func(f *Facts) { f.Queue.Known = false }), false, QueueUnreachable},
 			{"a long queue", with(chat(), func(f *Facts) { f.Queue.Waiting = 3 }), false, LongQueue},

@@ -14,6 +14,8 @@ type Facts struct {
 	// RowBytes is the size of one token's keys and values.
 	RowBytes int
 
+	// OnTrial says that a worker died with the sequence, so that no other may be given it.
+	OnTrial bool
 	// PrefillWorkers is how many live ones could take the job.
 	PrefillWorkers int
 	// Queue is the prefill queue; always and never do not look at it.

@@ -29,6 +29,9 @@ const (
 	cancelsAtOnce = 16
 )
 
+// errNoWorker is why a prompt is computed here that should have gone elsewhere.
+var errNoWorker = errors.New("no prefill worker lives that can be asked")
+
 // errClosing is why no call begins any more.
 var errClosing = errors.New("the hand-offs have ended")
 
@@ -40,6 +43,7 @@ type try struct {
 	target  *instancev1.Instance
 	client  prefillworkerv1.PrefillWorkerClient
 	attempt block.AttemptID
+	asked   bool // it was given the prompt
 
 	ctx    context.Context // of the call; ends with the peer
 	cancel context.CancelCauseFunc
@@ -55,7 +59,7 @@ func (c *Coordinator) asks() bool {
 // one if that comes to nothing.
 func (c *Coordinator) ask(ctx context.Context, t *transfer) (First, Cause, error) {
 	var tried []nixl.PeerID
-	cause, err := CauseNoWorker, errors.New("no prefill worker lives that can be asked")
+	cause, err := CauseNoWorker, errNoWorker
 	for len(tried) < triesMax {
 		target := c.choose(t.sequence.GetPrefillHint(), tried)
 		if target == nil {
@@ -71,6 +75,9 @@ func (c *Coordinator) ask(ctx context.Context, t *transfer) (First, Cause, error
 		if ctx.Err() != nil {
 			return First{}, CauseDeadline, err
 		}
+		if why == CauseCrash {
+			return First{}, why, failed
+		}
 		c.log.InfoContext(ctx, "a prefill worker did not do it", "transfer_id", t.id, "peer", peerOf(target).String(), "cause", cause, "error", failed)
 	}
 	return First{}, cause, err
@@ -82,14 +89,22 @@ func (c *Coordinator) tryOne(ctx context.Context, t *transfer, target *instancev
 		return First{}, CauseUnreachable, err
 	}
 	x := &try{c: c, t: t, peer: peerOf(target), target: target, client: client}
-	if c.deps.Style == worker.Pull {
-		if err := x.begin(ctx); err != nil {
-			return First{}, CausePrefill, err
-		}
-		defer x.end()
-		return x.pull()
+	first, cause, err := x.perform(ctx)
+	if err != nil && x.asked && cause != CauseNoCredit && c.crashed(ctx, target.GetAddress()) {
+		return First{}, CauseCrash, &Crash{Peer: x.peer, Err: err}
 	}
-	return x.meet(ctx)
+	return first, cause, err
+}
+
+func (x *try) perform(ctx context.Context) (First, Cause, error) {
+	if x.c.deps.Style != worker.Pull {
+		return x.meet(ctx)
+	}
+	if err := x.begin(ctx); err != nil {
+		return First{}, CausePrefill, err
+	}
+	defer x.end()
+	return x.pull()
 }
 
 // begin makes a try known, so that it ends with its peer.

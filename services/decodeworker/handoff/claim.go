@@ -53,7 +53,7 @@ func (c *Coordinator) Claim(ctx context.Context, r *decodeworkerv1.ClaimPrefillR
 	if err == nil && ticket.Grants > c.cfg.GrantsMax {
 		// The ticket is never handed out, so nobody can write by it.
 		c.quiet(t.id, ticket.Attempt)
-		t.giveUp(CauseGrants)
+		t.giveUp(CauseGrants, fmt.Errorf("%d claims were granted, and none came to its end", c.cfg.GrantsMax))
 		err = fmt.Errorf("%d claims were granted: %w", c.cfg.GrantsMax, block.ErrGone)
 		c.log.ErrorContext(ctx, "a transfer used up its claims", "transfer_id", t.id, "grants", c.cfg.GrantsMax)
 	}

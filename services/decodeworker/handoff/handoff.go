@@ -90,7 +90,9 @@ type Deps struct {
 	Client func(address string) (prefillworkerv1.PrefillWorkerClient, error)
 	// Abort asks the prefill worker at an address, if it is still that incarnation, to be
 	// quiet about an attempt. A nil answer is the writer's word.
-	Abort  func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error
+	Abort func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error
+	// Died says whether the process that served at an address has ended. Nil: nobody knows.
+	Died   func(ctx context.Context, address string) bool
 	Logger *slog.Logger
 	Tracer trace.TracerProvider
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -21,6 +22,8 @@ const answerTimeout = 500 * time.Millisecond
 
 // receive takes notes, and the news of peers that are gone, until ctx ends.
 func (c *Coordinator) receive(ctx context.Context) error {
+	var burials sync.WaitGroup
+	defer burials.Wait()
 	for {
 		event, err := c.agent.Receive(ctx)
 		switch {
@@ -29,7 +32,7 @@ func (c *Coordinator) receive(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("receive notes: %w", err)
 		case event.Gone:
-			c.peerGone(ctx, event.Peer)
+			c.peerGone(ctx, event.Peer, &burials)
 		default:
 			c.note(ctx, event)
 		}
@@ -94,11 +97,12 @@ func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv
 	return transferv1.NoteOutcome_NOTE_OUTCOME_STALE
 }
 
-// peerGone takes back what a lost writer held and queues its jobs again.
-func (c *Coordinator) peerGone(ctx context.Context, peer nixl.PeerID) {
+// peerGone takes back what a lost writer held.
+func (c *Coordinator) peerGone(ctx context.Context, peer nixl.PeerID, burials *sync.WaitGroup) {
 	lost := c.pool.AbortWriter(writerID(peer))
 	c.mu.Lock()
-	if w, known := c.writers[writerID(peer)]; known {
+	w, known := c.writers[writerID(peer)]
+	if known {
 		w.gone = true
 		c.writers[writerID(peer)] = w
 	}
@@ -109,6 +113,6 @@ func (c *Coordinator) peerGone(ctx context.Context, peer nixl.PeerID) {
 	}
 	c.endTries(peer, fmt.Errorf("%s: %w", peer, nixl.ErrGone))
 	c.log.Log(ctx, level, "a prefill worker is gone", "peer", peer.String(), "tickets", len(lost))
-	c.requeue(ctx, lost)
+	burials.Go(func() { c.bury(ctx, peer, w.address, lost) }) // it asks the network, and notes do not wait for that
 	c.sweepSoon()
 }

@@ -35,6 +35,7 @@ func (x *try) pull() (First, Cause, error) {
 	if err := x.reach(); err != nil {
 		return First{}, CauseUnreachable, x.because(err)
 	}
+	x.asked = true
 	a, cause, err := x.prefill(nil)
 	if err != nil {
 		if !refusal(err) { // it may be computed all the same, and the answer lost

@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/rpc"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 )
 
@@ -71,7 +74,7 @@ func (c *Coordinator) lookForWorkers(before bool) (alone bool) {
 	for _, t := range c.transfers {
 		t.mu.Lock()
 		if !t.held {
-			t.giveUp(CauseNoWorker)
+			t.giveUp(CauseNoWorker, errNoWorker)
 		}
 		t.mu.Unlock()
 	}
@@ -121,6 +124,9 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 		Reason: "the transfer was withdrawn or its lease ended",
 	})
 	cancel()
+	if err != nil && (rpc.Code(err) == codes.FailedPrecondition || c.crashed(ctx, w.address)) { // it lives again, or not
+		c.endByCrash(q.Transfer, w.peer, err)
+	}
 	if !c.inQuarantine(q.Ticket) {
 		return
 	}

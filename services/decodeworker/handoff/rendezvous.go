@@ -75,6 +75,7 @@ type met struct {
 // call calls the prefill worker beside the wait for its note.
 func (x *try) call(ctx context.Context, ticket *transferv1.Ticket) <-chan met {
 	answered := make(chan met, 1)
+	x.asked = true
 	x.c.calls.Go(func() {
 		defer x.end()
 		var stop context.CancelFunc

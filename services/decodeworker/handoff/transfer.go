@@ -60,6 +60,7 @@ const (
 	CauseGrants   Cause = "grants"
 	CauseNoWorker Cause = "no_prefill_worker"
 	CauseCancel   Cause = "cancel"
+	CauseCrash    Cause = "crash" // the error is a *Crash
 
 	// Of the styles in which prefill workers are asked.
 	CauseNoCredit    Cause = "no_credit"   // none has room for it
@@ -78,7 +79,7 @@ type transfer struct {
 	span     trace.SpanContext // what a note belongs to, which comes without a context
 
 	done   chan First    // capacity 1: the commit
-	gaveUp chan Cause    // capacity 1: why nobody will do it
+	gaveUp chan FallBack // capacity 1: why nobody will do it
 	lost   chan struct{} // capacity 1: some ticket of it may have been lost
 	tries  int           // calls so far; Prefill's own
 
@@ -93,16 +94,17 @@ type transfer struct {
 }
 
 // giveUp ends the waiting for a transfer that nobody will do.
-func (t *transfer) giveUp(why Cause) {
+func (t *transfer) giveUp(cause Cause, err error) {
 	select {
-	case t.gaveUp <- why:
+	case t.gaveUp <- FallBack{cause, err}:
 	default: // told already
 	}
 }
 
 // Prefill has the prompt of a sequence computed by a prefill worker, into q's table. On nil
 // the rows are in place: attach the first token. On ErrFallBack the table has no transfer
-// any more: Rebook, then compute the prompt here. A ctx that ends withdraws the transfer.
+// any more: Rebook, then compute the prompt here, unless the error is a *Crash, too: then the
+// prefill worker may have died of it. A ctx that ends withdraws the transfer.
 // Until it returns, nobody else may end q.
 func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *generationv1.Sequence) (First, error) {
 	caller := ctx
@@ -139,8 +141,8 @@ func (c *Coordinator) push(ctx context.Context, t *transfer) (First, Cause, erro
 	select {
 	case first := <-t.done:
 		return first, "", nil
-	case cause := <-t.gaveUp:
-		return First{}, cause, errors.New("no prefill worker finishes it")
+	case why := <-t.gaveUp:
+		return First{}, why.Cause, why.Err
 	case <-ctx.Done():
 		return First{}, CauseDeadline, ctx.Err()
 	}
@@ -166,7 +168,7 @@ func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *gene
 	c.deps.Worker.Poison(refs)
 	deadline, _ := ctx.Deadline()
 	t := &transfer{
-		id: id, sequence: msg, span: trace.SpanContextFromContext(ctx), done: make(chan First, 1), gaveUp: make(chan Cause, 1),
+		id: id, sequence: msg, span: trace.SpanContextFromContext(ctx), done: make(chan First, 1), gaveUp: make(chan FallBack, 1),
 		lost: make(chan struct{}, 1),
 		job: &transferv1.RemotePrefillRequest{
 			TransferId: string(id), DecodeWorker: self.Name, DecodeIncarnation: self.Incarnation,

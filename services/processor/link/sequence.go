@@ -23,6 +23,7 @@ type Sequence struct {
 	tokens    []sequence.Token
 	room      int // tokens that may still come
 	cancelled bool
+	tried     bool
 	end       *decodeworkerv1.Ended
 	err       error
 }
@@ -103,6 +104,22 @@ func (q *Sequence) push(t sequence.Token) bool {
 	q.tokens = append(q.tokens, t)
 	q.signal()
 	return true
+}
+
+// Tried says whether the worker has announced that it computes the sequence on trial.
+func (q *Sequence) Tried() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tried
+}
+
+// try notes that announcement; false if it had come before.
+func (q *Sequence) try() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := !q.tried
+	q.tried = true
+	return first
 }
 
 func (q *Sequence) finish(e *decodeworkerv1.Ended) {

@@ -14,7 +14,8 @@ type stream struct {
 	stop func()        // ends the stream
 
 	mu sync.Mutex // guards all below; taken before a sequence's
-	// The outbox needs no bound of its own: each live sequence adds a submit and a cancel.
+	// The outbox needs no bound of its own: each live sequence adds a submit, at most one
+	// proceed, and a cancel.
 	outbox    []outgoing
 	sequences map[uint32]*Sequence
 	last      uint32
@@ -149,6 +150,14 @@ func (s *stream) deliver(b *decodeworkerv1.StepBatch) error {
 		}
 		s.cancel(q, "more tokens than max_tokens")
 		s.forget(id)
+	}
+	for _, id := range b.GetTrials() {
+		if q := s.sequences[id]; q != nil && q.try() {
+			s.outbox = append(s.outbox, outgoing{message: &decodeworkerv1.AttachRequest{
+				Message: &decodeworkerv1.AttachRequest_Proceed{Proceed: &decodeworkerv1.Proceed{SequenceId: id}},
+			}})
+			s.signal()
+		}
 	}
 	for _, e := range b.GetEnded() {
 		if q := s.sequences[e.GetSequenceId()]; q != nil {

@@ -113,6 +113,12 @@ func (s *Stream) Batch(id uint32, end *decodeworkerv1.Ended, tokens ...uint32) {
 	s.Send(&decodeworkerv1.AttachResponse{Message: &decodeworkerv1.AttachResponse_Batch{Batch: b}})
 }
 
+// Trial announces a sequence on trial.
+func (s *Stream) Trial(id uint32) {
+	b := &decodeworkerv1.StepBatch{Trials: []uint32{id}}
+	s.Send(&decodeworkerv1.AttachResponse{Message: &decodeworkerv1.AttachResponse_Batch{Batch: b}})
+}
+
 // Attach implements the contract.
 func (w *Worker) Attach(server decodeworkerv1.DecodeWorker_AttachServer) error {
 	hello, err := server.Recv()

@@ -90,6 +90,7 @@ type AttachRequest struct {
 	//	*AttachRequest_Submit
 	//	*AttachRequest_Cancel
 	//	*AttachRequest_Void
+	//	*AttachRequest_Proceed
 	Message       isAttachRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -168,6 +169,15 @@ func (x *AttachRequest) GetVoid() *Void {
 	return nil
 }
 
+func (x *AttachRequest) GetProceed() *Proceed {
+	if x != nil {
+		if x, ok := x.Message.(*AttachRequest_Proceed); ok {
+			return x.Proceed
+		}
+	}
+	return nil
+}
+
 type isAttachRequest_Message interface {
 	isAttachRequest_Message()
 }
@@ -192,6 +202,11 @@ type AttachRequest_Void struct {
 	Void *Void `protobuf:"bytes,4,opt,name=void,proto3,oneof"`
 }
 
+type AttachRequest_Proceed struct {
+	// The answer to a trial.
+	Proceed *Proceed `protobuf:"bytes,5,opt,name=proceed,proto3,oneof"`
+}
+
 func (*AttachRequest_Hello) isAttachRequest_Message() {}
 
 func (*AttachRequest_Submit) isAttachRequest_Message() {}
@@ -199,6 +214,8 @@ func (*AttachRequest_Submit) isAttachRequest_Message() {}
 func (*AttachRequest_Cancel) isAttachRequest_Message() {}
 
 func (*AttachRequest_Void) isAttachRequest_Message() {}
+
+func (*AttachRequest_Proceed) isAttachRequest_Message() {}
 
 // Hello opens a stream.
 type Hello struct {
@@ -435,6 +452,51 @@ func (x *Void) GetBooking() uint64 {
 	return 0
 }
 
+// Proceed lets a sequence on trial begin.
+type Proceed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SequenceId    uint32                 `protobuf:"varint,1,opt,name=sequence_id,json=sequenceId,proto3" json:"sequence_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proceed) Reset() {
+	*x = Proceed{}
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proceed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proceed) ProtoMessage() {}
+
+func (x *Proceed) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
+func (*Proceed) Descriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Proceed) GetSequenceId() uint32 {
+	if x != nil {
+		return x.SequenceId
+	}
+	return 0
+}
+
 // AttachResponse is one message of a worker.
 type AttachResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -449,7 +511,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[5]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +523,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[5]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +536,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AttachResponse) GetMessage() isAttachResponse_Message {
@@ -523,17 +585,20 @@ func (*AttachResponse_Load) isAttachResponse_Message() {}
 // StepBatch holds tokens in columns: entry i of both belongs together. Tokens of one
 // sequence are in order; an end comes after all tokens of its sequence.
 type StepBatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SequenceIds   []uint32               `protobuf:"varint,1,rep,packed,name=sequence_ids,json=sequenceIds,proto3" json:"sequence_ids,omitempty"`
-	Tokens        []uint32               `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
-	Ended         []*Ended               `protobuf:"bytes,3,rep,name=ended,proto3" json:"ended,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	SequenceIds []uint32               `protobuf:"varint,1,rep,packed,name=sequence_ids,json=sequenceIds,proto3" json:"sequence_ids,omitempty"`
+	Tokens      []uint32               `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	Ended       []*Ended               `protobuf:"bytes,3,rep,name=ended,proto3" json:"ended,omitempty"`
+	// Sequences on trial whose turn has come: each begins with the processor's Proceed, so that
+	// the processor knows of it before the worker can die of it.
+	Trials        []uint32 `protobuf:"varint,4,rep,packed,name=trials,proto3" json:"trials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepBatch) Reset() {
 	*x = StepBatch{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[6]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +610,7 @@ func (x *StepBatch) String() string {
 func (*StepBatch) ProtoMessage() {}
 
 func (x *StepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[6]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +623,7 @@ func (x *StepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBatch.ProtoReflect.Descriptor instead.
 func (*StepBatch) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StepBatch) GetSequenceIds() []uint32 {
@@ -582,6 +647,13 @@ func (x *StepBatch) GetEnded() []*Ended {
 	return nil
 }
 
+func (x *StepBatch) GetTrials() []uint32 {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
 // Ended is the terminal status of a sequence: exactly one each.
 type Ended struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -595,13 +667,17 @@ type Ended struct {
 	// Where the prompt was computed, and by whom if remotely.
 	Placement     v1.Placement `protobuf:"varint,6,opt,name=placement,proto3,enum=switchyard.generation.v1.Placement" json:"placement,omitempty"`
 	PrefillWorker string       `protobuf:"bytes,7,opt,name=prefill_worker,json=prefillWorker,proto3" json:"prefill_worker,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The prefill worker that died with this sequence, and its life. Set with an error of code ABORTED:
+	// the sequence may be submitted again, on trial.
+	CrashedWorker      string `protobuf:"bytes,8,opt,name=crashed_worker,json=crashedWorker,proto3" json:"crashed_worker,omitempty"`
+	CrashedIncarnation string `protobuf:"bytes,9,opt,name=crashed_incarnation,json=crashedIncarnation,proto3" json:"crashed_incarnation,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[7]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +689,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[7]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +702,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Ended) GetSequenceId() uint32 {
@@ -678,6 +754,20 @@ func (x *Ended) GetPrefillWorker() string {
 	return ""
 }
 
+func (x *Ended) GetCrashedWorker() string {
+	if x != nil {
+		return x.CrashedWorker
+	}
+	return ""
+}
+
+func (x *Ended) GetCrashedIncarnation() string {
+	if x != nil {
+		return x.CrashedIncarnation
+	}
+	return ""
+}
+
 // Load is the worker's load as it counts bookings.
 type Load struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -690,7 +780,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +792,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +805,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Load) GetBooked() []*Booked {
@@ -745,7 +835,7 @@ type Booked struct {
 
 func (x *Booked) Reset() {
 	*x = Booked{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +847,7 @@ func (x *Booked) String() string {
 func (*Booked) ProtoMessage() {}
 
 func (x *Booked) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +860,7 @@ func (x *Booked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Booked.ProtoReflect.Descriptor instead.
 func (*Booked) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Booked) GetProcessor() string {
@@ -804,7 +894,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +906,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +919,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GenerateRequest) GetSequence() *v1.Sequence {
@@ -851,7 +941,7 @@ type GenerateResponse struct {
 
 func (x *GenerateResponse) Reset() {
 	*x = GenerateResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +953,7 @@ func (x *GenerateResponse) String() string {
 func (*GenerateResponse) ProtoMessage() {}
 
 func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +966,7 @@ func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateResponse.ProtoReflect.Descriptor instead.
 func (*GenerateResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GenerateResponse) GetTokens() []uint32 {
@@ -916,7 +1006,7 @@ type ClaimPrefillRequest struct {
 
 func (x *ClaimPrefillRequest) Reset() {
 	*x = ClaimPrefillRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1018,7 @@ func (x *ClaimPrefillRequest) String() string {
 func (*ClaimPrefillRequest) ProtoMessage() {}
 
 func (x *ClaimPrefillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1031,7 @@ func (x *ClaimPrefillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPrefillRequest.ProtoReflect.Descriptor instead.
 func (*ClaimPrefillRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClaimPrefillRequest) GetTransferId() string {
@@ -1015,7 +1105,7 @@ type ClaimPrefillResponse struct {
 
 func (x *ClaimPrefillResponse) Reset() {
 	*x = ClaimPrefillResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1117,7 @@ func (x *ClaimPrefillResponse) String() string {
 func (*ClaimPrefillResponse) ProtoMessage() {}
 
 func (x *ClaimPrefillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1130,7 @@ func (x *ClaimPrefillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPrefillResponse.ProtoReflect.Descriptor instead.
 func (*ClaimPrefillResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClaimPrefillResponse) GetOutcome() isClaimPrefillResponse_Outcome {
@@ -1111,7 +1201,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1213,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1226,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{15}
 }
 
 // RenewClaimRequest names a ticket by its attempt.
@@ -1150,7 +1240,7 @@ type RenewClaimRequest struct {
 
 func (x *RenewClaimRequest) Reset() {
 	*x = RenewClaimRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1252,7 @@ func (x *RenewClaimRequest) String() string {
 func (*RenewClaimRequest) ProtoMessage() {}
 
 func (x *RenewClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1265,7 @@ func (x *RenewClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewClaimRequest.ProtoReflect.Descriptor instead.
 func (*RenewClaimRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RenewClaimRequest) GetTransferId() string {
@@ -1202,7 +1292,7 @@ type RenewClaimResponse struct {
 
 func (x *RenewClaimResponse) Reset() {
 	*x = RenewClaimResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1304,7 @@ func (x *RenewClaimResponse) String() string {
 func (*RenewClaimResponse) ProtoMessage() {}
 
 func (x *RenewClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1317,7 @@ func (x *RenewClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewClaimResponse.ProtoReflect.Descriptor instead.
 func (*RenewClaimResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{16}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenewClaimResponse) GetLeaseExpiry() *timestamppb.Timestamp {
@@ -1250,7 +1340,7 @@ type AbandonClaimRequest struct {
 
 func (x *AbandonClaimRequest) Reset() {
 	*x = AbandonClaimRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1352,7 @@ func (x *AbandonClaimRequest) String() string {
 func (*AbandonClaimRequest) ProtoMessage() {}
 
 func (x *AbandonClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1365,7 @@ func (x *AbandonClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonClaimRequest.ProtoReflect.Descriptor instead.
 func (*AbandonClaimRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{17}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AbandonClaimRequest) GetTransferId() string {
@@ -1308,7 +1398,7 @@ type AbandonClaimResponse struct {
 
 func (x *AbandonClaimResponse) Reset() {
 	*x = AbandonClaimResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1410,7 @@ func (x *AbandonClaimResponse) String() string {
 func (*AbandonClaimResponse) ProtoMessage() {}
 
 func (x *AbandonClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1423,7 @@ func (x *AbandonClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonClaimResponse.ProtoReflect.Descriptor instead.
 func (*AbandonClaimResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{18}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{19}
 }
 
 // ReleasePrefixRequest names the ticket whose prefix was read.
@@ -1347,7 +1437,7 @@ type ReleasePrefixRequest struct {
 
 func (x *ReleasePrefixRequest) Reset() {
 	*x = ReleasePrefixRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1449,7 @@ func (x *ReleasePrefixRequest) String() string {
 func (*ReleasePrefixRequest) ProtoMessage() {}
 
 func (x *ReleasePrefixRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1462,7 @@ func (x *ReleasePrefixRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePrefixRequest.ProtoReflect.Descriptor instead.
 func (*ReleasePrefixRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{19}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleasePrefixRequest) GetTransferId() string {
@@ -1399,7 +1489,7 @@ type ReleasePrefixResponse struct {
 
 func (x *ReleasePrefixResponse) Reset() {
 	*x = ReleasePrefixResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1501,7 @@ func (x *ReleasePrefixResponse) String() string {
 func (*ReleasePrefixResponse) ProtoMessage() {}
 
 func (x *ReleasePrefixResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1514,7 @@ func (x *ReleasePrefixResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePrefixResponse.ProtoReflect.Descriptor instead.
 func (*ReleasePrefixResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{20}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleasePrefixResponse) GetOutcome() PrefixOutcome {
@@ -1443,7 +1533,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1545,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1558,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{21}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{22}
 }
 
 // DescribeResponse is the worker's own view of itself.
@@ -1485,7 +1575,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1587,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1600,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{22}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DescribeResponse) GetInstance() *v11.Instance {
@@ -1589,7 +1679,7 @@ type HandOffReport struct {
 
 func (x *HandOffReport) Reset() {
 	*x = HandOffReport{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1691,7 @@ func (x *HandOffReport) String() string {
 func (*HandOffReport) ProtoMessage() {}
 
 func (x *HandOffReport) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1704,7 @@ func (x *HandOffReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOffReport.ProtoReflect.Descriptor instead.
 func (*HandOffReport) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{23}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HandOffReport) GetLocal() uint64 {
@@ -1775,12 +1865,13 @@ var File_switchyard_decodeworker_v1_decodeworker_proto protoreflect.FileDescript
 
 const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\n" +
-	"-switchyard/decodeworker/v1/decodeworker.proto\x12\x1aswitchyard.decodeworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a%switchyard/transfer/v1/transfer.proto\"\x89\x02\n" +
+	"-switchyard/decodeworker/v1/decodeworker.proto\x12\x1aswitchyard.decodeworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a%switchyard/transfer/v1/transfer.proto\"\xca\x02\n" +
 	"\rAttachRequest\x129\n" +
 	"\x05hello\x18\x01 \x01(\v2!.switchyard.decodeworker.v1.HelloH\x00R\x05hello\x12<\n" +
 	"\x06submit\x18\x02 \x01(\v2\".switchyard.decodeworker.v1.SubmitH\x00R\x06submit\x12<\n" +
 	"\x06cancel\x18\x03 \x01(\v2\".switchyard.decodeworker.v1.CancelH\x00R\x06cancel\x126\n" +
-	"\x04void\x18\x04 \x01(\v2 .switchyard.decodeworker.v1.VoidH\x00R\x04voidB\t\n" +
+	"\x04void\x18\x04 \x01(\v2 .switchyard.decodeworker.v1.VoidH\x00R\x04void\x12?\n" +
+	"\aproceed\x18\x05 \x01(\v2#.switchyard.decodeworker.v1.ProceedH\x00R\aproceedB\t\n" +
 	"\amessage\"\x89\x01\n" +
 	"\x05Hello\x12\x1c\n" +
 	"\tprocessor\x18\x01 \x01(\tR\tprocessor\x123\n" +
@@ -1800,15 +1891,19 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"sequenceId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\" \n" +
 	"\x04Void\x12\x18\n" +
-	"\abooking\x18\x01 \x01(\x04R\abooking\"\x92\x01\n" +
+	"\abooking\x18\x01 \x01(\x04R\abooking\"*\n" +
+	"\aProceed\x12\x1f\n" +
+	"\vsequence_id\x18\x01 \x01(\rR\n" +
+	"sequenceId\"\x92\x01\n" +
 	"\x0eAttachResponse\x12=\n" +
 	"\x05batch\x18\x01 \x01(\v2%.switchyard.decodeworker.v1.StepBatchH\x00R\x05batch\x126\n" +
 	"\x04load\x18\x02 \x01(\v2 .switchyard.decodeworker.v1.LoadH\x00R\x04loadB\t\n" +
-	"\amessage\"\x7f\n" +
+	"\amessage\"\x97\x01\n" +
 	"\tStepBatch\x12!\n" +
 	"\fsequence_ids\x18\x01 \x03(\rR\vsequenceIds\x12\x16\n" +
 	"\x06tokens\x18\x02 \x03(\rR\x06tokens\x127\n" +
-	"\x05ended\x18\x03 \x03(\v2!.switchyard.decodeworker.v1.EndedR\x05ended\"\xa5\x02\n" +
+	"\x05ended\x18\x03 \x03(\v2!.switchyard.decodeworker.v1.EndedR\x05ended\x12\x16\n" +
+	"\x06trials\x18\x04 \x03(\rR\x06trials\"\xfd\x02\n" +
 	"\x05Ended\x12\x1f\n" +
 	"\vsequence_id\x18\x01 \x01(\rR\n" +
 	"sequenceId\x12>\n" +
@@ -1817,7 +1912,9 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12#\n" +
 	"\rcached_tokens\x18\x05 \x01(\rR\fcachedTokens\x12A\n" +
 	"\tplacement\x18\x06 \x01(\x0e2#.switchyard.generation.v1.PlacementR\tplacement\x12%\n" +
-	"\x0eprefill_worker\x18\a \x01(\tR\rprefillWorker\"~\n" +
+	"\x0eprefill_worker\x18\a \x01(\tR\rprefillWorker\x12%\n" +
+	"\x0ecrashed_worker\x18\b \x01(\tR\rcrashedWorker\x12/\n" +
+	"\x13crashed_incarnation\x18\t \x01(\tR\x12crashedIncarnation\"~\n" +
 	"\x04Load\x12:\n" +
 	"\x06booked\x18\x01 \x03(\v2\".switchyard.decodeworker.v1.BookedR\x06booked\x12:\n" +
 	"\x06report\x18\x02 \x01(\v2\".switchyard.instance.v1.LoadReportR\x06report\"u\n" +
@@ -1939,7 +2036,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(PrefixOutcome)(0),            // 0: switchyard.decodeworker.v1.PrefixOutcome
 	(*AttachRequest)(nil),         // 1: switchyard.decodeworker.v1.AttachRequest
@@ -1947,88 +2044,90 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(*Submit)(nil),                // 3: switchyard.decodeworker.v1.Submit
 	(*Cancel)(nil),                // 4: switchyard.decodeworker.v1.Cancel
 	(*Void)(nil),                  // 5: switchyard.decodeworker.v1.Void
-	(*AttachResponse)(nil),        // 6: switchyard.decodeworker.v1.AttachResponse
-	(*StepBatch)(nil),             // 7: switchyard.decodeworker.v1.StepBatch
-	(*Ended)(nil),                 // 8: switchyard.decodeworker.v1.Ended
-	(*Load)(nil),                  // 9: switchyard.decodeworker.v1.Load
-	(*Booked)(nil),                // 10: switchyard.decodeworker.v1.Booked
-	(*GenerateRequest)(nil),       // 11: switchyard.decodeworker.v1.GenerateRequest
-	(*GenerateResponse)(nil),      // 12: switchyard.decodeworker.v1.GenerateResponse
-	(*ClaimPrefillRequest)(nil),   // 13: switchyard.decodeworker.v1.ClaimPrefillRequest
-	(*ClaimPrefillResponse)(nil),  // 14: switchyard.decodeworker.v1.ClaimPrefillResponse
-	(*Gone)(nil),                  // 15: switchyard.decodeworker.v1.Gone
-	(*RenewClaimRequest)(nil),     // 16: switchyard.decodeworker.v1.RenewClaimRequest
-	(*RenewClaimResponse)(nil),    // 17: switchyard.decodeworker.v1.RenewClaimResponse
-	(*AbandonClaimRequest)(nil),   // 18: switchyard.decodeworker.v1.AbandonClaimRequest
-	(*AbandonClaimResponse)(nil),  // 19: switchyard.decodeworker.v1.AbandonClaimResponse
-	(*ReleasePrefixRequest)(nil),  // 20: switchyard.decodeworker.v1.ReleasePrefixRequest
-	(*ReleasePrefixResponse)(nil), // 21: switchyard.decodeworker.v1.ReleasePrefixResponse
-	(*DescribeRequest)(nil),       // 22: switchyard.decodeworker.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 23: switchyard.decodeworker.v1.DescribeResponse
-	(*HandOffReport)(nil),         // 24: switchyard.decodeworker.v1.HandOffReport
-	nil,                           // 25: switchyard.decodeworker.v1.Submit.TraceContextEntry
-	nil,                           // 26: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	nil,                           // 27: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	nil,                           // 28: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	(*v1.Sequence)(nil),           // 29: switchyard.generation.v1.Sequence
-	(v1.FinishReason)(0),          // 30: switchyard.generation.v1.FinishReason
-	(v1.Placement)(0),             // 31: switchyard.generation.v1.Placement
-	(*v11.LoadReport)(nil),        // 32: switchyard.instance.v1.LoadReport
-	(*v12.Ticket)(nil),            // 33: switchyard.transfer.v1.Ticket
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*v11.Instance)(nil),          // 36: switchyard.instance.v1.Instance
-	(*v11.PoolReport)(nil),        // 37: switchyard.instance.v1.PoolReport
-	(*v11.TransportReport)(nil),   // 38: switchyard.instance.v1.TransportReport
+	(*Proceed)(nil),               // 6: switchyard.decodeworker.v1.Proceed
+	(*AttachResponse)(nil),        // 7: switchyard.decodeworker.v1.AttachResponse
+	(*StepBatch)(nil),             // 8: switchyard.decodeworker.v1.StepBatch
+	(*Ended)(nil),                 // 9: switchyard.decodeworker.v1.Ended
+	(*Load)(nil),                  // 10: switchyard.decodeworker.v1.Load
+	(*Booked)(nil),                // 11: switchyard.decodeworker.v1.Booked
+	(*GenerateRequest)(nil),       // 12: switchyard.decodeworker.v1.GenerateRequest
+	(*GenerateResponse)(nil),      // 13: switchyard.decodeworker.v1.GenerateResponse
+	(*ClaimPrefillRequest)(nil),   // 14: switchyard.decodeworker.v1.ClaimPrefillRequest
+	(*ClaimPrefillResponse)(nil),  // 15: switchyard.decodeworker.v1.ClaimPrefillResponse
+	(*Gone)(nil),                  // 16: switchyard.decodeworker.v1.Gone
+	(*RenewClaimRequest)(nil),     // 17: switchyard.decodeworker.v1.RenewClaimRequest
+	(*RenewClaimResponse)(nil),    // 18: switchyard.decodeworker.v1.RenewClaimResponse
+	(*AbandonClaimRequest)(nil),   // 19: switchyard.decodeworker.v1.AbandonClaimRequest
+	(*AbandonClaimResponse)(nil),  // 20: switchyard.decodeworker.v1.AbandonClaimResponse
+	(*ReleasePrefixRequest)(nil),  // 21: switchyard.decodeworker.v1.ReleasePrefixRequest
+	(*ReleasePrefixResponse)(nil), // 22: switchyard.decodeworker.v1.ReleasePrefixResponse
+	(*DescribeRequest)(nil),       // 23: switchyard.decodeworker.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 24: switchyard.decodeworker.v1.DescribeResponse
+	(*HandOffReport)(nil),         // 25: switchyard.decodeworker.v1.HandOffReport
+	nil,                           // 26: switchyard.decodeworker.v1.Submit.TraceContextEntry
+	nil,                           // 27: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	nil,                           // 28: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	nil,                           // 29: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	(*v1.Sequence)(nil),           // 30: switchyard.generation.v1.Sequence
+	(v1.FinishReason)(0),          // 31: switchyard.generation.v1.FinishReason
+	(v1.Placement)(0),             // 32: switchyard.generation.v1.Placement
+	(*v11.LoadReport)(nil),        // 33: switchyard.instance.v1.LoadReport
+	(*v12.Ticket)(nil),            // 34: switchyard.transfer.v1.Ticket
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*v11.Instance)(nil),          // 37: switchyard.instance.v1.Instance
+	(*v11.PoolReport)(nil),        // 38: switchyard.instance.v1.PoolReport
+	(*v11.TransportReport)(nil),   // 39: switchyard.instance.v1.TransportReport
 }
 var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	2,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
 	3,  // 1: switchyard.decodeworker.v1.AttachRequest.submit:type_name -> switchyard.decodeworker.v1.Submit
 	4,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
 	5,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
-	29, // 4: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
-	25, // 5: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
-	7,  // 6: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
-	9,  // 7: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
-	8,  // 8: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
-	30, // 9: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
-	31, // 10: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
-	10, // 11: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
-	32, // 12: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
-	29, // 13: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	8,  // 14: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
-	33, // 15: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
-	34, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
-	15, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
-	35, // 18: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
-	0,  // 19: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
-	36, // 20: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	37, // 21: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	38, // 22: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	32, // 23: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
-	24, // 24: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
-	26, // 25: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	27, // 26: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	28, // 27: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	1,  // 28: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
-	11, // 29: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
-	13, // 30: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
-	16, // 31: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
-	18, // 32: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
-	20, // 33: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
-	22, // 34: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
-	6,  // 35: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
-	12, // 36: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
-	14, // 37: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
-	17, // 38: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
-	19, // 39: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
-	21, // 40: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
-	23, // 41: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
-	35, // [35:42] is the sub-list for method output_type
-	28, // [28:35] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	6,  // 4: switchyard.decodeworker.v1.AttachRequest.proceed:type_name -> switchyard.decodeworker.v1.Proceed
+	30, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
+	26, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
+	8,  // 7: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
+	10, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
+	9,  // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
+	31, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
+	32, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
+	11, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
+	33, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
+	30, // 14: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	9,  // 15: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
+	34, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
+	35, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
+	16, // 18: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
+	36, // 19: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
+	0,  // 20: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
+	37, // 21: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	38, // 22: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	39, // 23: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	33, // 24: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	25, // 25: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
+	27, // 26: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	28, // 27: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	29, // 28: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	1,  // 29: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
+	12, // 30: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
+	14, // 31: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
+	17, // 32: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
+	19, // 33: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
+	21, // 34: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
+	23, // 35: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
+	7,  // 36: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
+	13, // 37: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
+	15, // 38: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
+	18, // 39: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
+	20, // 40: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
+	22, // 41: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
+	24, // 42: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
+	36, // [36:43] is the sub-list for method output_type
+	29, // [29:36] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_decodeworker_v1_decodeworker_proto_init() }
@@ -2041,12 +2140,13 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 		(*AttachRequest_Submit)(nil),
 		(*AttachRequest_Cancel)(nil),
 		(*AttachRequest_Void)(nil),
+		(*AttachRequest_Proceed)(nil),
 	}
-	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[5].OneofWrappers = []any{
+	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[6].OneofWrappers = []any{
 		(*AttachResponse_Batch)(nil),
 		(*AttachResponse_Load)(nil),
 	}
-	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13].OneofWrappers = []any{
+	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14].OneofWrappers = []any{
 		(*ClaimPrefillResponse_Ticket)(nil),
 		(*ClaimPrefillResponse_Later)(nil),
 		(*ClaimPrefillResponse_Gone)(nil),
@@ -2057,7 +2157,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc), len(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -619,7 +619,10 @@ type Sequence struct {
 	// When the client gives up. Unset: never.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Prefill workers in the order in which the router would take them. A hint; may be empty.
-	PrefillHint   []string `protobuf:"bytes,11,rep,name=prefill_hint,json=prefillHint,proto3" json:"prefill_hint,omitempty"`
+	PrefillHint []string `protobuf:"bytes,11,rep,name=prefill_hint,json=prefillHint,proto3" json:"prefill_hint,omitempty"`
+	// How many workers died with this sequence where it is now. Above 0 the sequence is on trial:
+	// the decode worker computes it itself and, until it has come on, alone in its batch.
+	Crashes       uint32 `protobuf:"varint,12,opt,name=crashes,proto3" json:"crashes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +734,185 @@ func (x *Sequence) GetPrefillHint() []string {
 	return nil
 }
 
+func (x *Sequence) GetCrashes() uint32 {
+	if x != nil {
+		return x.Crashes
+	}
+	return 0
+}
+
+// DeadLetter tells of a request that was ended because the workers that computed it died. It
+// has no part of the prompt or of the answer.
+type DeadLetter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The client request.
+	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The model it was for, by its served name.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// When it was ended.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// How long it was.
+	PromptTokens    uint32 `protobuf:"varint,4,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	GeneratedTokens uint32 `protobuf:"varint,5,opt,name=generated_tokens,json=generatedTokens,proto3" json:"generated_tokens,omitempty"`
+	// The workers that died, in order.
+	Deaths        []*WorkerDeath `protobuf:"bytes,6,rep,name=deaths,proto3" json:"deaths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadLetter) Reset() {
+	*x = DeadLetter{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadLetter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadLetter) ProtoMessage() {}
+
+func (x *DeadLetter) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
+func (*DeadLetter) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DeadLetter) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetPromptTokens() uint32 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetGeneratedTokens() uint32 {
+	if x != nil {
+		return x.GeneratedTokens
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetDeaths() []*WorkerDeath {
+	if x != nil {
+		return x.Deaths
+	}
+	return nil
+}
+
+// WorkerDeath is the end of a worker's process while it had a request.
+type WorkerDeath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decode or prefill worker, and this life of it.
+	Worker      string `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Incarnation string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// When the death was seen.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// How it showed.
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// Whether the request was alone in its batch.
+	Alone         bool `protobuf:"varint,5,opt,name=alone,proto3" json:"alone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerDeath) Reset() {
+	*x = WorkerDeath{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerDeath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerDeath) ProtoMessage() {}
+
+func (x *WorkerDeath) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerDeath.ProtoReflect.Descriptor instead.
+func (*WorkerDeath) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WorkerDeath) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *WorkerDeath) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *WorkerDeath) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *WorkerDeath) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *WorkerDeath) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
+}
+
 // Usage counts the tokens of an answer.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -746,7 +928,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +940,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +953,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Usage) GetPromptTokens() uint32 {
@@ -820,7 +1002,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +1014,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +1027,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Chunk) GetId() string {
@@ -921,7 +1103,7 @@ type Served struct {
 
 func (x *Served) Reset() {
 	*x = Served{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1115,7 @@ func (x *Served) String() string {
 func (*Served) ProtoMessage() {}
 
 func (x *Served) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1128,7 @@ func (x *Served) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Served.ProtoReflect.Descriptor instead.
 func (*Served) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Served) GetDecodeWorker() string {
@@ -996,7 +1178,7 @@ type Completion struct {
 
 func (x *Completion) Reset() {
 	*x = Completion{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1190,7 @@ func (x *Completion) String() string {
 func (*Completion) ProtoMessage() {}
 
 func (x *Completion) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1203,7 @@ func (x *Completion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Completion.ProtoReflect.Descriptor instead.
 func (*Completion) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Completion) GetId() string {
@@ -1076,7 +1258,7 @@ type Choice struct {
 
 func (x *Choice) Reset() {
 	*x = Choice{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1270,7 @@ func (x *Choice) String() string {
 func (*Choice) ProtoMessage() {}
 
 func (x *Choice) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1283,7 @@ func (x *Choice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Choice.ProtoReflect.Descriptor instead.
 func (*Choice) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Choice) GetIndex() uint32 {
@@ -1173,7 +1355,7 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\x01 \x01(\rH\x00R\tmaxTokens\x88\x01\x01\x12\x12\n" +
 	"\x04stop\x18\x02 \x03(\tR\x04stopB\r\n" +
-	"\v_max_tokens\"\x8b\x03\n" +
+	"\v_max_tokens\"\xa5\x03\n" +
 	"\bSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -1190,7 +1372,23 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\bsampling\x18\t \x01(\v2\".switchyard.generation.v1.SamplingR\bsampling\x126\n" +
 	"\bdeadline\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12!\n" +
-	"\fprefill_hint\x18\v \x03(\tR\vprefillHint\"~\n" +
+	"\fprefill_hint\x18\v \x03(\tR\vprefillHint\x12\x18\n" +
+	"\acrashes\x18\f \x01(\rR\acrashes\"\x80\x02\n" +
+	"\n" +
+	"DeadLetter\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12#\n" +
+	"\rprompt_tokens\x18\x04 \x01(\rR\fpromptTokens\x12)\n" +
+	"\x10generated_tokens\x18\x05 \x01(\rR\x0fgeneratedTokens\x12=\n" +
+	"\x06deaths\x18\x06 \x03(\v2%.switchyard.generation.v1.WorkerDeathR\x06deaths\"\xa3\x01\n" +
+	"\vWorkerDeath\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
+	"\x05alone\x18\x05 \x01(\bR\x05alone\"~\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\rR\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\rR\x10completionTokens\x12#\n" +
@@ -1246,7 +1444,7 @@ func file_switchyard_generation_v1_generation_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_generation_v1_generation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_switchyard_generation_v1_generation_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_generation_v1_generation_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_switchyard_generation_v1_generation_proto_goTypes = []any{
 	(FinishReason)(0),             // 0: switchyard.generation.v1.FinishReason
 	(Placement)(0),                // 1: switchyard.generation.v1.Placement
@@ -1257,13 +1455,15 @@ var file_switchyard_generation_v1_generation_proto_goTypes = []any{
 	(*Sampling)(nil),              // 6: switchyard.generation.v1.Sampling
 	(*Limits)(nil),                // 7: switchyard.generation.v1.Limits
 	(*Sequence)(nil),              // 8: switchyard.generation.v1.Sequence
-	(*Usage)(nil),                 // 9: switchyard.generation.v1.Usage
-	(*Chunk)(nil),                 // 10: switchyard.generation.v1.Chunk
-	(*Served)(nil),                // 11: switchyard.generation.v1.Served
-	(*Completion)(nil),            // 12: switchyard.generation.v1.Completion
-	(*Choice)(nil),                // 13: switchyard.generation.v1.Choice
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*DeadLetter)(nil),            // 9: switchyard.generation.v1.DeadLetter
+	(*WorkerDeath)(nil),           // 10: switchyard.generation.v1.WorkerDeath
+	(*Usage)(nil),                 // 11: switchyard.generation.v1.Usage
+	(*Chunk)(nil),                 // 12: switchyard.generation.v1.Chunk
+	(*Served)(nil),                // 13: switchyard.generation.v1.Served
+	(*Completion)(nil),            // 14: switchyard.generation.v1.Completion
+	(*Choice)(nil),                // 15: switchyard.generation.v1.Choice
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
 }
 var file_switchyard_generation_v1_generation_proto_depIdxs = []int32{
 	3,  // 0: switchyard.generation.v1.Request.chat:type_name -> switchyard.generation.v1.Chat
@@ -1272,23 +1472,26 @@ var file_switchyard_generation_v1_generation_proto_depIdxs = []int32{
 	7,  // 3: switchyard.generation.v1.Request.limits:type_name -> switchyard.generation.v1.Limits
 	4,  // 4: switchyard.generation.v1.Chat.messages:type_name -> switchyard.generation.v1.Message
 	6,  // 5: switchyard.generation.v1.Sequence.sampling:type_name -> switchyard.generation.v1.Sampling
-	14, // 6: switchyard.generation.v1.Sequence.deadline:type_name -> google.protobuf.Timestamp
-	14, // 7: switchyard.generation.v1.Chunk.created:type_name -> google.protobuf.Timestamp
-	0,  // 8: switchyard.generation.v1.Chunk.finish_reason:type_name -> switchyard.generation.v1.FinishReason
-	9,  // 9: switchyard.generation.v1.Chunk.usage:type_name -> switchyard.generation.v1.Usage
-	11, // 10: switchyard.generation.v1.Chunk.served:type_name -> switchyard.generation.v1.Served
-	1,  // 11: switchyard.generation.v1.Served.placement:type_name -> switchyard.generation.v1.Placement
-	15, // 12: switchyard.generation.v1.Served.time_to_first_token:type_name -> google.protobuf.Duration
-	14, // 13: switchyard.generation.v1.Completion.created:type_name -> google.protobuf.Timestamp
-	13, // 14: switchyard.generation.v1.Completion.choices:type_name -> switchyard.generation.v1.Choice
-	9,  // 15: switchyard.generation.v1.Completion.usage:type_name -> switchyard.generation.v1.Usage
-	0,  // 16: switchyard.generation.v1.Choice.finish_reason:type_name -> switchyard.generation.v1.FinishReason
-	11, // 17: switchyard.generation.v1.Choice.served:type_name -> switchyard.generation.v1.Served
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	16, // 6: switchyard.generation.v1.Sequence.deadline:type_name -> google.protobuf.Timestamp
+	16, // 7: switchyard.generation.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
+	10, // 8: switchyard.generation.v1.DeadLetter.deaths:type_name -> switchyard.generation.v1.WorkerDeath
+	16, // 9: switchyard.generation.v1.WorkerDeath.time:type_name -> google.protobuf.Timestamp
+	16, // 10: switchyard.generation.v1.Chunk.created:type_name -> google.protobuf.Timestamp
+	0,  // 11: switchyard.generation.v1.Chunk.finish_reason:type_name -> switchyard.generation.v1.FinishReason
+	11, // 12: switchyard.generation.v1.Chunk.usage:type_name -> switchyard.generation.v1.Usage
+	13, // 13: switchyard.generation.v1.Chunk.served:type_name -> switchyard.generation.v1.Served
+	1,  // 14: switchyard.generation.v1.Served.placement:type_name -> switchyard.generation.v1.Placement
+	17, // 15: switchyard.generation.v1.Served.time_to_first_token:type_name -> google.protobuf.Duration
+	16, // 16: switchyard.generation.v1.Completion.created:type_name -> google.protobuf.Timestamp
+	15, // 17: switchyard.generation.v1.Completion.choices:type_name -> switchyard.generation.v1.Choice
+	11, // 18: switchyard.generation.v1.Completion.usage:type_name -> switchyard.generation.v1.Usage
+	0,  // 19: switchyard.generation.v1.Choice.finish_reason:type_name -> switchyard.generation.v1.FinishReason
+	13, // 20: switchyard.generation.v1.Choice.served:type_name -> switchyard.generation.v1.Served
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_generation_v1_generation_proto_init() }
@@ -1309,7 +1512,7 @@ func file_switchyard_generation_v1_generation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_generation_v1_generation_proto_rawDesc), len(file_switchyard_generation_v1_generation_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,4 +1,5 @@
-package prefillqueue
+// Package broker connects to NATS.
+package broker
 
 import (
 	"context"
@@ -21,9 +22,18 @@ func Connect(ctx context.Context, url, name string, log *slog.Logger) (*nats.Con
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline))
 	}
-	nc, err := nats.Connect(url,
+	return connect(url, name, log, nats.Timeout(timeout))
+}
+
+// Seek is Connect for those who can do without NATS: an unreachable server is sought for
+// ever from the start. Only a URL that is none is an error.
+func Seek(url, name string, log *slog.Logger) (*nats.Conn, error) {
+	return connect(url, name, log, nats.Timeout(connectTimeout), nats.RetryOnFailedConnect(true))
+}
+
+func connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	nc, err := nats.Connect(url, append(more,
 		nats.Name(name),
-		nats.Timeout(timeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(100*time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
@@ -38,7 +48,7 @@ func Connect(ctx context.Context, url, name string, log *slog.Logger) (*nats.Con
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats connected again", "url", nc.ConnectedUrlRedacted()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("nats reports", "error", err) }),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to nats at %s: %w", url, err)
 	}

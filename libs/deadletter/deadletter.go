@@ -1,0 +1,86 @@
+// Package deadletter keeps, in a stream of NATS JetStream, what is known of requests that
+// were ended because the workers that computed them died. Their texts are not kept.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+)
+
+const (
+	// Stream is the stream's name, and Subject what letters are published to, as JSON.
+	Stream  = "DEAD-LETTERS"
+	Subject = "switchyard.dead_letters"
+
+	// What is kept; the oldest go first.
+	lettersMax = 10_000
+	bytesMax   = 16 << 20
+	ageMax     = 30 * 24 * time.Hour
+)
+
+// Send adds a letter, to a stream that it makes if it is not there.
+func Send(ctx context.Context, nc *nats.Conn, letter *generationv1.DeadLetter) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("dead letters: %w", err)
+	}
+	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: Stream, Subjects: []string{Subject}, Storage: jetstream.FileStorage,
+		MaxMsgs: lettersMax, MaxBytes: bytesMax, MaxAge: ageMax,
+	})
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", Stream, err)
+	}
+	data, err := protojson.Marshal(letter)
+	if err != nil {
+		return fmt.Errorf("encode a dead letter: %w", err)
+	}
+	if _, err := js.Publish(ctx, Subject, data); err != nil {
+		return fmt.Errorf("publish to %s: %w", Subject, err)
+	}
+	return nil
+}
+
+// Latest are the n letters that came last, the oldest of them first; none if nobody ever sent one.
+func Latest(ctx context.Context, nc *nats.Conn, n int) ([]*generationv1.DeadLetter, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	stream, err := js.Stream(ctx, Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", Stream, err)
+	}
+	state := stream.CachedInfo().State
+	var letters []*generationv1.DeadLetter
+	for sequence := state.FirstSeq; sequence <= state.LastSeq; sequence++ {
+		if state.LastSeq-sequence >= uint64(n) {
+			continue
+		}
+		m, err := stream.GetMsg(ctx, sequence)
+		if errors.Is(err, jetstream.ErrMsgNotFound) { // somebody deleted it
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("letter %d of %s: %w", sequence, Stream, err)
+		}
+		letter := new(generationv1.DeadLetter)
+		// Letters of a newer version may say more.
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.Data, letter); err != nil {
+			return nil, fmt.Errorf("letter %d of %s: %w", sequence, Stream, err)
+		}
+		letters = append(letters, letter)
+	}
+	return letters, nil
+}
