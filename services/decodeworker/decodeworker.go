@@ -118,6 +118,10 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 	var err error
 	if d.handoff, err = handoff.New(cfg.HandOff, handoff.Deps{
 		Worker: deps.Worker, Style: cfg.Engine.Style, Queue: deps.Queue,
+		ReadAtLeast: func() int {
+			s := d.speeds.Speeds(time.Now())
+			return s.ReadAtLeast(deps.Worker.Layout().RowBytes())
+		},
 		PrefillWorkers: deps.PrefillWorkers, Abort: deps.Abort, Died: deps.Died, Client: deps.PrefillWorker,
 		Logger: deps.Logger, Tracer: deps.Tracer,
 	}); err != nil {

@@ -20,7 +20,7 @@ func (t *task) readPrefix(ctx context.Context) error {
 		return nil
 	}
 	read := false
-	if held > t.own {
+	if lacks := held - t.own; lacks > 0 && lacks >= int(t.ticket.GetReadAtLeast()) {
 		if err := t.q.Table().Extend(held); err != nil {
 			return fmt.Errorf("open blocks for the prefix: %w", err)
 		}

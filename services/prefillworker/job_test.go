@@ -168,14 +168,18 @@ func TestAPeerThatCannotBeReachedGivesTheJobBack(t *testing.T) {
 }
 
 func TestAPrefixThatOnlyTheDecodeWorkerHasIsRead(t *testing.T) {
-	for _, tc := range []struct {
+	for name, tc := range map[string]struct {
 		outcome decodeworkerv1.PrefixOutcome
+		atLeast uint32
 		read    uint32
 	}{
-		{decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_OK, 2 * blockTokens},
-		{decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_STALE, 0},
+		"held":                        {decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_OK, 0, 2 * blockTokens},
+		"held, and just long enough":  {decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_OK, 2 * blockTokens, 2 * blockTokens},
+		"held, but sooner computed":   {decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_OK, 2*blockTokens + 1, 0},
+		"not held until it was read":  {decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_STALE, 0, 0},
+		"nor, and it was not read at": {decodeworkerv1.PrefixOutcome_PREFIX_OUTCOME_STALE, 1 << 31, 0},
 	} {
-		t.Run(tc.outcome.String(), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			held := prompt[:2*blockTokens]
 			if tc.read == 0 { // what was held is something else by now
@@ -183,7 +187,9 @@ func TestAPrefixThatOnlyTheDecodeWorkerHasIsRead(t *testing.T) {
 			}
 			h.decode.fill(held)
 			h.decode.claim = func(int, *decodeworkerv1.ClaimPrefillRequest) (*decodeworkerv1.ClaimPrefillResponse, error) {
-				return h.decode.ticket(2), nil
+				answer := h.decode.ticket(2)
+				answer.GetTicket().ReadAtLeast = tc.atLeast
+				return answer, nil
 			}
 			h.decode.release = func() decodeworkerv1.PrefixOutcome { return tc.outcome }
 			h.start()

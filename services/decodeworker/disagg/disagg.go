@@ -10,7 +10,7 @@
 // predictions are wrong by. All three are times, in seconds here:
 //
 //	u = prompt − cached           rows that are missing here
-//	r = min(cached, offered)      rows that a prefill worker may read
+//	r = min(cached, offered)      rows that a prefill worker may read; 0 where computing them is quicker
 //	n(x) = max(1, x/StepTokens)   steps for x rows of prompts, which share each step with the
 //	                              B sequences that decode (chunked prefill, Sarathi-Serve, OSDI '24)
 //	step = Step + B · StepSequence

@@ -189,3 +189,32 @@ func BenchmarkDecide(b *testing.B) {
 		Decide(&p, &f)
 	}
 }
+
+func TestAPrefixIsReadWhereThatIsQuicker(t *testing.T) {
+	const rowBytes = 46080 // 461 µs on the slower link
+	for _, tc := range []struct {
+		name    string
+		token   time.Duration
+		link    float64
+		latency time.Duration
+		atLeast int
+	}{
+		{"a quick link", 3 * time.Millisecond, 4e9, 100 * time.Microsecond, 1},
+		{"a long way", 3 * time.Millisecond, 4e9, 30 * time.Millisecond, 11},
+		{"a slow link", 500 * time.Microsecond, 1e8, 390 * time.Microsecond, 10},
+		{"a link that is slower than computing", 400 * time.Microsecond, 1e8, 0, NeverRead},
+		{"a link as slow as computing", 4608 * time.Microsecond / 10, 1e8, time.Millisecond, NeverRead},
+		{"a link that nobody measured", time.Millisecond, 0, 2 * time.Millisecond, 2},
+	} {
+		f := level()
+		f.PromptTokens, f.CachedTokens, f.RowBytes, f.StepTokens = 100, 60, rowBytes, 1000
+		f.Speeds.RemoteToken, f.Speeds.LinkBytesPerSecond, f.Speeds.LinkLatency = tc.token, tc.link, tc.latency
+		if got := f.Speeds.ReadAtLeast(rowBytes); got != tc.atLeast {
+			t.Errorf("%s: read at least %d, want %d", tc.name, got, tc.atLeast)
+		}
+		read, computed := predictReading(&f, f.readable()), predictReading(&f, 0)
+		if got := predictRemote(&f); got != min(read, computed) || (read < computed) != (60 >= tc.atLeast) {
+			t.Errorf("%s: predicted %v, %v when it is read, %v when it is computed", tc.name, got, read, computed)
+		}
+	}
+}

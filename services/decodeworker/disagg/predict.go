@@ -1,6 +1,9 @@
 package disagg
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Prediction is what both ways are expected to take, from the decision on.
 type Prediction struct {
@@ -37,12 +40,34 @@ func predictLocal(f *Facts, itlTarget time.Duration) (ttft, harm time.Duration) 
 	return ttft, times(late, n*float64(f.Decoding))
 }
 
-// predictRemote is how long a hand-off takes once a prefill worker has the job.
+// predictRemote is how long a hand-off takes once a prefill worker has the job, which reads
+// the prefix or computes it, whichever is quicker.
 func predictRemote(f *Facts) time.Duration {
+	return min(predictReading(f, f.readable()), predictReading(f, 0))
+}
+
+func predictReading(f *Facts, read int) time.Duration {
 	s := &f.Speeds
-	rows := float64(f.PromptTokens - f.readable())
+	rows := float64(f.PromptTokens - read)
 	return s.RemoteOverhead + s.Admission + times(s.RemoteToken, rows) + times(s.Step, f.steps(rows)) +
-		f.transfer(f.readable(), 1) + f.transfer(f.uncached(), s.WriteTail)
+		f.transfer(read, 1) + f.transfer(f.uncached(), s.WriteTail)
+}
+
+// NeverRead is a number of rows that no prefix has.
+const NeverRead = math.MaxInt32
+
+// ReadAtLeast is from how many rows on a prefill worker has them sooner by reading than by
+// computing them: LinkLatency / (RemoteToken − RowBytes / LinkBytesPerSecond), rounded up. A
+// prefill worker's own cache may leave it fewer to read than the prediction counted with.
+func (s *Speeds) ReadAtLeast(rowBytes int) int {
+	gain := float64(s.RemoteToken)
+	if s.LinkBytesPerSecond > 0 {
+		gain -= float64(rowBytes) / s.LinkBytesPerSecond * float64(time.Second)
+	}
+	if rows := math.Ceil(float64(s.LinkLatency) / gain); gain > 0 && rows < NeverRead {
+		return int(rows)
+	}
+	return NeverRead
 }
 
 // queueWait is how long the job would wait for a prefill worker.

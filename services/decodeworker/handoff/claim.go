@@ -111,6 +111,9 @@ func (c *Coordinator) grant(t *transfer, ticket block.Ticket, now time.Time, wan
 		FirstPosition: uint32(ticket.From), EndPosition: uint32(ticket.To),
 		LeaseExpiry: timestamppb.New(now.Add(c.cfg.Lease)), MemoryEpoch: c.deps.Worker.MemoryEpoch(),
 	}
+	if c.deps.ReadAtLeast != nil {
+		wire.ReadAtLeast = uint32(c.deps.ReadAtLeast())
+	}
 	if wantSequence {
 		wire.Sequence = t.sequence
 	}

@@ -88,6 +88,8 @@ type Deps struct {
 	PrefillWorkers func() []*instancev1.Instance
 	// Client reaches the prefill worker at an address. Pull and rendezvous only.
 	Client func(address string) (prefillworkerv1.PrefillWorkerClient, error)
+	// ReadAtLeast is Ticket.read_at_least. Nil: 0.
+	ReadAtLeast func() int
 	// Abort asks the prefill worker at an address, if it is still that incarnation, to be
 	// quiet about an attempt. A nil answer is the writer's word.
 	Abort func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error

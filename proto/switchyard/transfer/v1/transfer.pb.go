@@ -275,7 +275,10 @@ type Ticket struct {
 	Sequence *v1.Sequence `protobuf:"bytes,7,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// How often the decode worker has moved memory away from a peer. Who has mapped its memory
 	// earlier must map it anew before it touches the blocks.
-	MemoryEpoch   uint64 `protobuf:"varint,8,opt,name=memory_epoch,json=memoryEpoch,proto3" json:"memory_epoch,omitempty"`
+	MemoryEpoch uint64 `protobuf:"varint,8,opt,name=memory_epoch,json=memoryEpoch,proto3" json:"memory_epoch,omitempty"`
+	// How many rows of the prefix a prefill worker must lack for reading them to be quicker than
+	// computing them; it computes fewer. 0: it reads whatever it lacks.
+	ReadAtLeast   uint32 `protobuf:"varint,9,opt,name=read_at_least,json=readAtLeast,proto3" json:"read_at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +365,13 @@ func (x *Ticket) GetSequence() *v1.Sequence {
 func (x *Ticket) GetMemoryEpoch() uint64 {
 	if x != nil {
 		return x.MemoryEpoch
+	}
+	return 0
+}
+
+func (x *Ticket) GetReadAtLeast() uint32 {
+	if x != nil {
+		return x.ReadAtLeast
 	}
 	return 0
 }
@@ -688,7 +698,7 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"E\n" +
 	"\tBlockRefs\x12\x16\n" +
 	"\x06blocks\x18\x01 \x03(\x05R\x06blocks\x12 \n" +
-	"\vgenerations\x18\x02 \x03(\x04R\vgenerations\"\x82\x03\n" +
+	"\vgenerations\x18\x02 \x03(\x04R\vgenerations\"\xa6\x03\n" +
 	"\x06Ticket\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x129\n" +
 	"\x06blocks\x18\x02 \x01(\v2!.switchyard.transfer.v1.BlockRefsR\x06blocks\x129\n" +
@@ -697,7 +707,8 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\fend_position\x18\x05 \x01(\rR\vendPosition\x12=\n" +
 	"\flease_expiry\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vleaseExpiry\x12>\n" +
 	"\bsequence\x18\a \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\x12!\n" +
-	"\fmemory_epoch\x18\b \x01(\x04R\vmemoryEpoch\"\x87\x01\n" +
+	"\fmemory_epoch\x18\b \x01(\x04R\vmemoryEpoch\x12\"\n" +
+	"\rread_at_least\x18\t \x01(\rR\vreadAtLeast\"\x87\x01\n" +
 	"\n" +
 	"FirstToken\x12\x16\n" +
 	"\x06choice\x18\x01 \x01(\rR\x06choice\x12\x14\n" +
