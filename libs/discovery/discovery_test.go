@@ -192,6 +192,47 @@ func TestALostLeaseIsReplaced(t *testing.T) {
 	await(t, m, "the member again", func(s Snapshot) bool { return !s.Members[0].Suspect })
 }
 
+func TestAnEntryThatSomebodyChangesIsRepaired(t *testing.T) {
+	c := open(t, startEtcd(t, ""))
+	m := follow(t, c)
+	address, _ := serveHealth(t)
+	in := worker("decode-0", address)
+	r := register(t, c, in)
+	background(t, r.Run)
+	await(t, m, "the member", func(s Snapshot) bool { return len(s.Members) == 1 })
+	former := proto.CloneOf(in)
+	former.Incarnation, former.Address = "0", "127.0.0.1:1"
+	stale, err := proto.Marshal(former)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, spoil := range map[string]func() error{
+		"deleted":  func() error { _, err := c.etcd.Delete(within(t), r.key); return err },
+		"stale":    func() error { _, err := c.etcd.Put(within(t), r.key, string(stale)); return err },
+		"nonsense": func() error { _, err := c.etcd.Put(within(t), r.key, "nonsense"); return err },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			found, err := c.etcd.Get(within(t), r.key)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			var now instancev1.Instance
+			if len(found.Kvs) == 1 && proto.Unmarshal(found.Kvs[0].Value, &now) == nil && proto.Equal(&now, in) {
+				if found.Kvs[0].Lease != int64(r.lease) {
+					t.Errorf("%s: repaired under lease %d, want its own", what, found.Kvs[0].Lease)
+				}
+				break
+			}
+		}
+		await(t, m, "the member as it is", func(s Snapshot) bool {
+			return len(s.Members) == 1 && !s.Members[0].Suspect && proto.Equal(s.Members[0].Instance, in)
+		})
+	}
+}
+
 func TestADeadMemberGoesAndOneThatAnswersStays(t *testing.T) {
 	c := open(t, startEtcd(t, ""))
 	m := follow(t, c)

@@ -26,8 +26,9 @@ type Registration struct {
 	key    string
 	wake   chan struct{} // an update waits to be written
 
-	// lease belongs to Register, and to Run after it.
-	lease clientv3.LeaseID
+	// These belong to Register, and to Run after it.
+	lease    clientv3.LeaseID
+	revision int64 // of etcd, at the latest writing of the entry
 
 	mu       sync.Mutex // guards the rest
 	instance *instancev1.Instance
@@ -99,7 +100,8 @@ func (r *Registration) change(change func(*instancev1.Instance)) (version uint64
 }
 
 // Run keeps the instance registered until ctx ends: it renews the lease, writes updates,
-// and registers anew, for ever, after an outage of etcd or the loss of the lease. At the
+// and registers anew, for ever, after an outage of etcd, the loss of the lease, or when
+// somebody else has changed or deleted the entry. At the
 // end it says that it drains and deregisters at once. It returns nil, and is called once.
 func (r *Registration) Run(ctx context.Context) error {
 	log := r.client.log.With("key", r.key)
@@ -136,7 +138,7 @@ func (r *Registration) Run(ctx context.Context) error {
 }
 
 // refresh renews the lease, or gets a new one, and writes the instance if etcd does not
-// have its latest version under that lease.
+// have its latest version under that lease, as it was written.
 func (r *Registration) refresh(ctx context.Context) error {
 	etcd := r.client.etcd
 	if r.lease != clientv3.NoLease {
@@ -159,7 +161,14 @@ func (r *Registration) refresh(ctx context.Context) error {
 	in, version, written := r.instance, r.version, r.written
 	r.mu.Unlock()
 	if written == version {
-		return nil
+		found, err := r.client.etcd.Get(ctx, r.key, clientv3.WithKeysOnly())
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		if len(found.Kvs) == 1 && found.Kvs[0].ModRevision == r.revision {
+			return nil
+		}
+		r.client.log.WarnContext(ctx, "somebody else has changed or deleted the entry of this instance", "key", r.key)
 	}
 	if err := r.put(ctx, in); err != nil {
 		return err
@@ -211,6 +220,7 @@ func (r *Registration) put(ctx context.Context, in *instancev1.Instance) error {
 			return fmt.Errorf("write: %w", err)
 		}
 		if resp.Succeeded {
+			r.revision = resp.Header.GetRevision()
 			return nil
 		}
 	}
