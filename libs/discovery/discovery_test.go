@@ -233,6 +233,28 @@ func TestAnEntryThatSomebodyChangesIsRepaired(t *testing.T) {
 	}
 }
 
+func TestAnOldEntryDoesNotHideALiveMember(t *testing.T) {
+	c := open(t, startEtcd(t, ""))
+	m := follow(t, c)
+	address, _ := serveHealth(t)
+	in := worker("decode-0", address)
+	r := register(t, c, in) // nobody repairs its entry
+	await(t, m, "the member", func(s Snapshot) bool { return len(s.Members) == 1 })
+	former := proto.CloneOf(in)
+	former.Incarnation, former.Address = "0", "127.0.0.1:1"
+	stale, err := proto.Marshal(former)
+	if err == nil {
+		_, err = c.etcd.Put(within(t), r.key, string(stale))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := await(t, m, "a confirmed suspect", func(s Snapshot) bool { return s.Members[0].Suspect && s.Members[0].Confirmed })
+	if !proto.Equal(s.Members[0].Instance, in) || len(s.Live("m")) != 1 {
+		t.Errorf("members %v, want the one that lives", s.Members)
+	}
+}
+
 func TestADeadMemberGoesAndOneThatAnswersStays(t *testing.T) {
 	c := open(t, startEtcd(t, ""))
 	m := follow(t, c)

@@ -133,6 +133,12 @@ func (m *Members) put(kv *mvccpb.KeyValue) {
 		m.log.Warn("entry in etcd is no instance of its key", "key", string(kv.Key), "error", err)
 		return
 	}
+	if e, ok := m.known[id]; ok && !e.Suspect && e.Instance.GetIncarnation() > in.GetIncarnation() {
+		// Somebody has put an old entry over that of a process that may well live.
+		m.log.Warn("entry in etcd is of a former life", "key", string(kv.Key), "incarnation", in.GetIncarnation())
+		m.vanish(id)
+		return
+	}
 	m.known[id] = &Member{Instance: in}
 	// Whoever listens at a suspect's address now has taken its place.
 	for other, e := range m.known {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ import (
 const (
 	lease     = 1500 * time.Millisecond
 	ackWait   = time.Second
-	noteDelay = 1500 * time.Millisecond
+	noteDelay = 3 * time.Second // longer than a lease, and than a pause of NATS that makes it deliver again
 	// The prompts that a fault is meant for are known by their first token or their length.
 	twiceToken      = 5
 	delayedTokens   = 333
@@ -44,6 +45,7 @@ func slowShape() cputest.Shape {
 }
 
 func TestFaults(t *testing.T) {
+	var gates []*gate // between each prefill worker and NATS
 	c := start(t, options{
 		shape: slowShape(),
 		decode: func(i int, d *decodeConfig) {
@@ -51,7 +53,9 @@ func TestFaults(t *testing.T) {
 			d.HandOff.Lease, d.Queue.AckWait, d.TwiceToken = lease, ackWait, twiceToken
 			d.Pool.PoolTokens = 16384
 		},
-		prefill: func(_ int, p *prefillConfig) {
+		prefill: func(i int, p *prefillConfig) {
+			gates = append(gates, newGate(t, strings.TrimPrefix(p.NATS, "nats://")))
+			p.NATS = "nats://" + gates[i].address()
 			p.Queue.AckWait, p.NoteDelay, p.NoteDelayTokens = ackWait, noteDelay, delayedTokens
 		},
 	})
@@ -59,6 +63,11 @@ func TestFaults(t *testing.T) {
 	t.Run("a job that is delivered twice", func(t *testing.T) { c.with(t).publishedTwice(src) })
 	t.Run("a live worker's job is redelivered", func(t *testing.T) { c.with(t).redelivered(src) })
 	t.Run("a note comes after its lease", func(t *testing.T) { c.with(t).lateNote(src) })
+	t.Run("a slow worker writes after a quick one", func(t *testing.T) { c.with(t).slowWriter(src) })
+	t.Run("NATS pauses while a job is all but done", func(t *testing.T) { c.with(t).pausedAtTheEnd(src, gates) })
+	for _, w := range wrongEntries {
+		t.Run("etcd has an entry "+w.name, func(t *testing.T) { c.with(t).wrongEntry(src, w.spoil) })
+	}
 	t.Run("cancels in every phase", func(t *testing.T) { c.with(t).cancels(src) })
 	t.Run("NATS is stopped", func(t *testing.T) {
 		c.with(t).natsOutage(src, func() { c.signal("nats", syscall.SIGSTOP) }, func() { c.signal("nats", syscall.SIGCONT) })
