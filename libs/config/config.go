@@ -15,9 +15,9 @@
 // a time.Duration written like 1m30s, a []string (a comma list outside the file), or
 // anything that unmarshals from text.
 //
-// Unknown keys, flags and values of the wrong type are errors that say where and what.
-// What the values mean is the program's to check: call its Validate after Parse. The
-// package starts no goroutine.
+// Unknown keys, flags and values of the wrong type are errors that say where and what, by
+// the full name of the key (queue.ack_wait), and what was expected. What the values mean is
+// the program's to check: call its Validate after Parse. The package starts no goroutine.
 package config
 
 import (

@@ -119,29 +119,64 @@ func (f Field) set(text string) error {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return u.UnmarshalText([]byte(text))
 	}
-	if v.Type() == durationType {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return fmt.Errorf("want a duration such as 1m30s")
-		}
-		v.SetInt(int64(d))
-		return nil
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(text)
-	case reflect.Bool:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return fmt.Errorf("want true or false")
-		}
-		v.SetBool(b)
-	case reflect.Slice:
-		setList(v, text)
-	default:
-		return setNumber(v, text)
+	if !parse(v, text) {
+		return fmt.Errorf("want %s", wanted(v.Type()))
 	}
 	return nil
+}
+
+func parse(v reflect.Value, text string) bool {
+	var err error
+	switch {
+	case v.Type() == durationType:
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		v.SetInt(int64(d))
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	case v.Kind() == reflect.Bool:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		v.SetBool(b)
+	case v.Kind() == reflect.Slice:
+		setList(v, text)
+	case v.CanInt():
+		var n int64
+		n, err = strconv.ParseInt(text, 10, v.Type().Bits())
+		v.SetInt(n)
+	case v.CanUint():
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, v.Type().Bits())
+		v.SetUint(n)
+	default:
+		var x float64
+		x, err = strconv.ParseFloat(text, v.Type().Bits())
+		v.SetFloat(x)
+	}
+	return err == nil
+}
+
+// wanted says what a value of a settable type looks like.
+func wanted(t reflect.Type) string {
+	switch {
+	case reflect.PointerTo(t).Implements(textType):
+		return "one word"
+	case t == durationType:
+		return "a duration such as 1m30s"
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return fmt.Sprintf("a whole number of at most %d bits", t.Bits())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf("a whole number, not negative, of at most %d bits", t.Bits())
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list of texts"
+	}
+	return "a text"
 }
 
 func setList(v reflect.Value, text string) {
@@ -152,29 +187,4 @@ func setList(v reflect.Value, text string) {
 		}
 	}
 	v.Set(list)
-}
-
-func setNumber(v reflect.Value, text string) error {
-	bits := v.Type().Bits()
-	switch {
-	case v.CanInt():
-		n, err := strconv.ParseInt(text, 10, bits)
-		if err != nil {
-			return fmt.Errorf("want a whole number of at most %d bits", bits)
-		}
-		v.SetInt(n)
-	case v.CanUint():
-		n, err := strconv.ParseUint(text, 10, bits)
-		if err != nil {
-			return fmt.Errorf("want a whole number, not negative, of at most %d bits", bits)
-		}
-		v.SetUint(n)
-	default:
-		x, err := strconv.ParseFloat(text, bits)
-		if err != nil {
-			return fmt.Errorf("want a number")
-		}
-		v.SetFloat(x)
-	}
-	return nil
 }

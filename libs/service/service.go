@@ -53,7 +53,10 @@ func (c Config) Validate() error {
 	case c.Drain < 0:
 		return fmt.Errorf("drain is %v, want at least 0", c.Drain)
 	}
-	return c.Telemetry.Validate()
+	if err := c.Telemetry.Validate(); err != nil {
+		return fmt.Errorf("telemetry.%w", err)
+	}
+	return nil
 }
 
 // Shared is what the services of one process have in common. With the zero value a

@@ -37,7 +37,7 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	case "error":
 		from = slog.LevelError
 	default:
-		return nil, fmt.Errorf("log_level: %q, want debug, info, warn or error", level)
+		return nil, fmt.Errorf("log_level is %q, want debug, info, warn or error", level)
 	}
 	opts := &slog.HandlerOptions{Level: from}
 	switch format {
@@ -46,7 +46,7 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	case "json":
 		return slog.New(handler{slog.NewJSONHandler(w, opts)}), nil
 	default:
-		return nil, fmt.Errorf("log_format: %q, want text or json", format)
+		return nil, fmt.Errorf("log_format is %q, want text or json", format)
 	}
 }
 

@@ -55,7 +55,7 @@ func (c Config) Validate() error {
 	if c.OTLPEndpoint != "" {
 		u, err := url.Parse(c.OTLPEndpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return fmt.Errorf("otlp_endpoint: %q, want http://host:port or https://host:port", c.OTLPEndpoint)
+			return fmt.Errorf("otlp_endpoint is %q, want http://host:port or https://host:port", c.OTLPEndpoint)
 		}
 	}
 	_, err := NewLogger(io.Discard, c.LogFormat, c.LogLevel)
@@ -82,7 +82,7 @@ type shared struct {
 // bounds the opening only; an OTLP endpoint that is not there is no error.
 func Open(ctx context.Context, cfg Config, service, instance string) (*Telemetry, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("telemetry: %w", err)
+		return nil, fmt.Errorf("telemetry.%w", err)
 	}
 	if cfg.LogOutput == nil {
 		cfg.LogOutput = os.Stderr
@@ -108,14 +108,14 @@ func (s *shared) openTraces(ctx context.Context, cfg Config) error {
 	if cfg.TraceFile != "" {
 		file, err := openSpanFile(cfg.TraceFile)
 		if err != nil {
-			return fmt.Errorf("trace_file: %w", err)
+			return fmt.Errorf("telemetry.trace_file is %q: %w", cfg.TraceFile, err)
 		}
 		targets = append(targets, file)
 	}
 	if cfg.OTLPEndpoint != "" {
 		otlp, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(cfg.OTLPEndpoint))
 		if err != nil {
-			return fmt.Errorf("otlp_endpoint: %w", err)
+			return fmt.Errorf("telemetry.otlp_endpoint is %q: %w", cfg.OTLPEndpoint, err)
 		}
 		targets = append(targets, otlp)
 	}

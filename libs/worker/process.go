@@ -63,17 +63,49 @@ func DefaultProcessConfig(listen string) ProcessConfig {
 
 // Validate names the first field that cannot be.
 func (c ProcessConfig) Validate() error {
-	switch {
-	case c.NATS == "":
+	if c.NATS == "" {
 		return errors.New("nats is empty, want a URL")
-	case c.Engine.Kind != "cpu":
-		return fmt.Errorf("engine.kind is %q, want cpu", c.Engine.Kind)
-	case c.Engine.Model == "":
-		return errors.New("engine.model is empty, want a GGUF file or a name")
-	case !c.Engine.Style.valid():
-		return fmt.Errorf("engine.style is %q, want one of %v", c.Engine.Style, styles)
 	}
-	return errors.Join(c.Config.Validate(), c.TransferConfig.Validate(), c.Pool.Validate())
+	return errors.Join(c.Config.Validate(), c.TransferConfig.Validate(),
+		within("engine", c.Engine.Validate()), within("pool", c.Pool.Validate()), within("queue", c.Queue.Validate()))
+}
+
+// within puts a section's key in front of an error that begins with a key of the section.
+func within(section string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s.%w", section, err)
+}
+
+// Validate names the first field that cannot be, by its key within the engine's section.
+func (c EngineConfig) Validate() error {
+	switch {
+	case c.Kind != "cpu":
+		return fmt.Errorf("kind is %q, want cpu", c.Kind)
+	case c.Model == "":
+		return errors.New("model is empty, want a GGUF file or a name")
+	case c.BlockTokens < 16 || c.BlockTokens > 128 || c.BlockTokens%16 != 0:
+		return fmt.Errorf("block_tokens is %d, want 16 to 128, a multiple of 16", c.BlockTokens)
+	case c.Threads < 0 || c.Threads > cpu.MaxThreads:
+		return fmt.Errorf("threads is %d, want 0 to %d", c.Threads, cpu.MaxThreads)
+	case !c.Style.valid():
+		return fmt.Errorf("style is %q, want one of %v", c.Style, styles)
+	}
+	return nil
+}
+
+// Validate names the first field that cannot be, by its key within the queue's section.
+func (c QueueConfig) Validate() error {
+	switch {
+	case c.Jobs < 1:
+		return fmt.Errorf("jobs is %d, want at least 1", c.Jobs)
+	case c.AckWait < 100*time.Millisecond: // as of prefillqueue.Config, whose names the user has not written
+		return fmt.Errorf("ack_wait is %v, want at least 100ms", c.AckWait)
+	case c.Timeout <= 0:
+		return fmt.Errorf("timeout is %v, want more than 0", c.Timeout)
+	}
+	return nil
 }
 
 // Shared is what workers of one process have in common. With the zero value a worker
@@ -147,7 +179,7 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 	model, name := shared.Model, shared.ModelName
 	if model == nil {
 		if model, name, err = LoadModel(ctx, cfg.Engine); err != nil {
-			return err
+			return fmt.Errorf("engine.model: %w", err)
 		}
 		p.OnClose(model.Close)
 	}

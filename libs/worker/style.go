@@ -26,7 +26,7 @@ func (s Style) valid() bool { return slices.Contains(styles, s) }
 // UnmarshalText takes the name of a style.
 func (s *Style) UnmarshalText(text []byte) error {
 	if !Style(text).valid() {
-		return fmt.Errorf("style %q, want one of %v", text, styles)
+		return fmt.Errorf("want one of %v", styles) // who reads it names the key and the text
 	}
 	*s = Style(text)
 	return nil

@@ -38,15 +38,21 @@ func DefaultConfig() Config {
 	return Config{PoolTokens: 8192, StepTokens: d.StepTokens, RunningMax: d.Running, WaitingMax: d.Waiting}
 }
 
-// Validate names the first field that cannot be.
+// Validate names the first field that cannot be, by its key within the pool's section.
 func (c Config) Validate() error {
-	if c.PoolTokens < 1 {
-		return fmt.Errorf("pool.tokens is %d, want at least 1", c.PoolTokens)
-	}
-	if c.QuarantineMax < 0 {
+	switch {
+	case c.PoolTokens < 1:
+		return fmt.Errorf("tokens is %d, want at least 1", c.PoolTokens)
+	case c.RunningMax < 1:
+		return fmt.Errorf("running_max is %d, want at least 1", c.RunningMax)
+	case c.StepTokens <= c.RunningMax: // else decoding alone could fill every step
+		return fmt.Errorf("step_tokens is %d, want more than running_max (%d)", c.StepTokens, c.RunningMax)
+	case c.WaitingMax < 0:
+		return fmt.Errorf("waiting_max is %d, want at least 0", c.WaitingMax)
+	case c.QuarantineMax < 0:
 		return fmt.Errorf("quarantine_max is %d, want at least 0", c.QuarantineMax)
 	}
-	return c.scheduler().Validate()
+	return nil
 }
 
 func (c Config) scheduler() scheduler.Config {
@@ -80,7 +86,7 @@ type Worker struct {
 // New registers the pool's memory with the agent and binds the executor to it.
 func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+		return nil, fmt.Errorf("worker: pool.%w", err)
 	}
 	card := deps.Executor.Card()
 	blocks := cfg.PoolTokens / card.Layout.BlockTokens

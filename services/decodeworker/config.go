@@ -33,7 +33,7 @@ func DefaultConfig() Config {
 // Validate names the first field that cannot be.
 func (c Config) Validate() error {
 	if err := c.HandOff.Validate(); err != nil {
-		return fmt.Errorf("hand_off: %w", err)
+		return fmt.Errorf("hand_off.%w", err)
 	}
 	return c.ProcessConfig.Validate()
 }

@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if err := c.Router.Validate(); err != nil {
-		return fmt.Errorf("router: %w", err)
+		return fmt.Errorf("router.%w", err)
 	}
 	return c.Config.Validate()
 }

@@ -29,8 +29,10 @@ type Options struct {
 const (
 	minBlockTokens = 16
 	maxBlockTokens = 128
-	maxThreads     = 256
 )
+
+// MaxThreads is the most threads of one step.
+const MaxThreads = 256
 
 // Executor is a forward pass over the model's weights and one block memory. It
 // is used by one goroutine at a time; only Card may be called at any time.
@@ -86,7 +88,7 @@ func (o *Options) complete(s Shape) error {
 		o.ContextTokens = s.ContextTokens
 	}
 	if o.Threads == 0 {
-		o.Threads = min(runtime.GOMAXPROCS(0), runtime.NumCPU(), maxThreads)
+		o.Threads = min(runtime.GOMAXPROCS(0), runtime.NumCPU(), MaxThreads)
 	}
 	if !o.Kernel.Valid() {
 		o.Kernel = kernel.Best()
@@ -98,8 +100,8 @@ func (o *Options) complete(s Shape) error {
 		return fmt.Errorf("option BlockTokens is %d, want %d to %d, a multiple of %d", o.BlockTokens, minBlockTokens, maxBlockTokens, kernel.Lanes)
 	case o.ContextTokens < 1 || o.ContextTokens > s.ContextTokens:
 		return fmt.Errorf("option ContextTokens is %d, want 1 to the model's %d", o.ContextTokens, s.ContextTokens)
-	case o.Threads < 1 || o.Threads > maxThreads:
-		return fmt.Errorf("option Threads is %d, want 1 to %d", o.Threads, maxThreads)
+	case o.Threads < 1 || o.Threads > MaxThreads:
+		return fmt.Errorf("option Threads is %d, want 1 to %d", o.Threads, MaxThreads)
 	}
 	return nil
 }

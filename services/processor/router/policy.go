@@ -26,7 +26,7 @@ func (p Policy) valid() bool { return slices.Contains(policies, p) }
 // UnmarshalText takes the name of a policy.
 func (p *Policy) UnmarshalText(text []byte) error {
 	if !Policy(text).valid() {
-		return fmt.Errorf("policy %q, want one of %v", text, policies)
+		return fmt.Errorf("want one of %v", policies) // who reads it names the key and the text
 	}
 	*p = Policy(text)
 	return nil

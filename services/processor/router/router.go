@@ -84,8 +84,11 @@ func (c Config) Validate() error {
 	if !c.Policy.valid() {
 		return fmt.Errorf("policy is %q, want one of %v", c.Policy, policies)
 	}
-	if !(c.PrefillWeight >= 0) || !(c.DecodeWeight >= 0) {
-		return fmt.Errorf("prefill_weight is %v and decode_weight %v, want at least 0", c.PrefillWeight, c.DecodeWeight)
+	if !(c.PrefillWeight >= 0) { // not a number is none
+		return fmt.Errorf("prefill_weight is %v, want at least 0", c.PrefillWeight)
+	}
+	if !(c.DecodeWeight >= 0) {
+		return fmt.Errorf("decode_weight is %v, want at least 0", c.DecodeWeight)
 	}
 	if c.MemoryBytes < entryBytes {
 		return fmt.Errorf("memory_bytes is %d, want at least %d", c.MemoryBytes, entryBytes)
