@@ -148,6 +148,10 @@ func (c TransferConfig) open(name string, base nixl.Config, listen string, netwo
 	return a, nil
 }
 
+// ReasonUnreachable is the reason in the error of a prefill worker that could not meet the
+// decode worker whose ticket it was given: it has written nothing and will not.
+const ReasonUnreachable = "unreachable"
+
 // Meet connects to the memory of another worker, in the life that the instance names. One
 // whose blocks lie otherwise is refused: what is moved between the two is copied as it is.
 func (w *Worker) Meet(ctx context.Context, i *instancev1.Instance) (nixl.PeerID, error) {

@@ -207,7 +207,7 @@ func (d *DecodeWorker) drain(ctx, serving context.Context, registration Registra
 // prefillWorkers counts those that could do a job: the live ones that were not fenced.
 func (d *DecodeWorker) prefillWorkers() (n int) {
 	for _, i := range d.deps.PrefillWorkers() {
-		if !d.handoff.Fenced(i.GetId(), i.GetIncarnation()) {
+		if d.handoff.Usable(i) {
 			n++
 		}
 	}

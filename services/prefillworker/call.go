@@ -110,6 +110,11 @@ func (p *PrefillWorker) carryOut(c *call, r *prefillworkerv1.PrefillRequest) {
 	p.conclude(c, answer, h, callError(err))
 }
 
+func unmet(err error) bool {
+	u := (*unreachable)(nil)
+	return errors.As(err, &u)
+}
+
 // callError is what a caller is told. Only what was refused before anything was begun may
 // look like a refusal: to the caller that is the word that nothing was written.
 func callError(err error) error {
@@ -120,6 +125,8 @@ func callError(err error) error {
 		return rpc.ResourceExhausted("too many sequences wait on this worker", 0)
 	case errors.Is(err, scheduler.ErrClosed):
 		return rpc.Unavailable("the worker is stopping")
+	case unmet(err):
+		return rpc.FailedPrecondition(worker.ReasonUnreachable, err.Error())
 	case errors.Is(err, errRefused), errors.Is(err, block.ErrTooLarge):
 		return rpc.InvalidArgument("sequence", err.Error())
 	}
@@ -164,7 +171,8 @@ func (p *PrefillWorker) meet(c *call, r *prefillworkerv1.PrefillRequest) error {
 			err = p.serve(c.attempt, decode, target, job, r.GetTicket())
 		}
 	}
-	if quiet := p.finish(c.attempt); quiet && err != nil && decode != nil && !errors.Is(err, errDone) {
+	// What is answered unreachable needs no word, which might overtake the answer.
+	if quiet := p.finish(c.attempt); quiet && err != nil && decode != nil && !errors.Is(err, errDone) && !unmet(err) {
 		p.abandon(c.attempt, decode, err)
 	}
 	return err

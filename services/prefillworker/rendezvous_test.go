@@ -2,6 +2,8 @@ package prefillworker
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -164,5 +166,20 @@ func TestACallerThatIsNotListedYetIsWaitedFor(t *testing.T) {
 	again.Incarnation = "2"
 	r.members.Store(again)
 	r.refused(r.meeting("b"), codes.Aborted) // it lives again: nobody waits
+	r.checkIdle()
+}
+
+// The answer is the word: one that came before it would hide the reason.
+func TestADecodeWorkerThatCannotBeMetIsToldSo(t *testing.T) {
+	r := newMeeting(t, func(c *Config) { c.Calls = 1 })
+	r.agent.addPeer = func() error { return fmt.Errorf("no transport leads there: %w", nixl.ErrUnreachable) }
+	r.start()
+	a := take(t, "an answer", r.ask(within(t), r.meeting("a")))
+	if rpc.Code(a.err) != codes.FailedPrecondition || rpc.Reason(a.err) != worker.ReasonUnreachable || !strings.Contains(a.err.Error(), "no transport leads") {
+		t.Errorf("answered %v, want that it is unreachable and why", a.err)
+	}
+	if n := len(r.decode.abandoned); n != 0 {
+		t.Errorf("%d words were given", n)
+	}
 	r.checkIdle()
 }

@@ -161,9 +161,16 @@ func (p *PrefillWorker) renew(a *attempt, decode decodeworkerv1.DecodeWorkerClie
 func (t *task) meet(target *instancev1.Instance) (err error) {
 	ctx, span := t.p.tracer.Start(t.a.ctx, "prefillworker.metadata")
 	defer span.End()
-	t.peer, err = t.p.deps.Worker.Meet(ctx, target)
-	return err
+	if t.peer, err = t.p.deps.Worker.Meet(ctx, target); err != nil {
+		return &unreachable{err}
+	}
+	return nil
 }
+
+// unreachable is why a decode worker's memory was not met: nothing of the attempt was written.
+type unreachable struct{ error }
+
+func (u *unreachable) Unwrap() error { return u.error }
 
 // admit finds blocks for the prompt here, and reads the prefix that only the decode worker has.
 func (t *task) admit(first *result) error {

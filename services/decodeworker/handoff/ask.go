@@ -68,6 +68,7 @@ func (c *Coordinator) ask(ctx context.Context, t *transfer) (First, Cause, error
 		tried = append(tried, peerOf(target))
 		first, why, failed := c.tryOne(ctx, t, target)
 		c.countTry(why)
+		c.judge(ctx, peerOf(target), why)
 		if failed == nil {
 			return first, "", nil
 		}
@@ -179,7 +180,7 @@ func (x *try) prefill(ticket *transferv1.Ticket) (*prefillworkerv1.PrefillRespon
 	case code == codes.ResourceExhausted:
 		c.said(x.peer, 0)
 		return nil, CauseNoCredit, err
-	case code == codes.Unavailable:
+	case code == codes.Unavailable, rpc.Reason(err) == worker.ReasonUnreachable:
 		return nil, CauseUnreachable, x.because(err)
 	}
 	return nil, CausePrefill, x.because(err)

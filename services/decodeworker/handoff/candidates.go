@@ -2,6 +2,8 @@ package handoff
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -14,11 +16,20 @@ import (
 // prompts take that were in work then.
 const creditsFor = time.Second
 
-// standing is what is known of a prefill worker's room.
+// A prefill worker that cannot be reached is not asked again for barAtLeast, and each time
+// it is again found so for twice as long, up to barAtMost.
+const (
+	barAtLeast = time.Second
+	barAtMost  = time.Minute
+)
+
+// standing is what is known of a prefill worker in one of its lives.
 type standing struct {
-	inFlight int       // calls from here
-	credits  int       // what it last said, less what was begun since
-	said     time.Time // when; zero: never, or too long ago to matter
+	inFlight int           // calls from here
+	credits  int           // what it last said, less what was begun since
+	said     time.Time     // when; zero: never, or too long ago to matter
+	bar      time.Duration // how long it was last not to be asked; 0: it can be reached, as far as is known
+	barred   time.Time     // until when
 }
 
 // candidate is a prefill worker that may be asked.
@@ -39,7 +50,7 @@ func peerOf(i *instancev1.Instance) nixl.PeerID {
 // the one with the most free credits, then with the fewest calls from here, then any.
 func (c *Coordinator) choose(hint []string, tried []nixl.PeerID) *instancev1.Instance {
 	live := slices.DeleteFunc(slices.Clone(c.deps.PrefillWorkers()), func(i *instancev1.Instance) bool {
-		return !c.usable(i) || slices.Contains(tried, peerOf(i))
+		return !c.Usable(i) || slices.Contains(tried, peerOf(i))
 	})
 	list := c.rate(live, hint)
 	if len(list) == 0 {
@@ -91,7 +102,7 @@ func (c *Coordinator) forgetStandings() {
 	for peer, s := range c.standings {
 		if time.Since(s.said) > creditsFor {
 			s.credits, s.said = 0, time.Time{}
-			if s.inFlight == 0 {
+			if s.inFlight == 0 && (s.bar == 0 || time.Since(s.barred) > barAtMost) {
 				delete(c.standings, peer)
 			}
 		}
@@ -114,6 +125,30 @@ func (c *Coordinator) said(peer nixl.PeerID, credits int) {
 	defer c.mu.Unlock()
 	s := c.standing(peer)
 	s.credits, s.said = credits, time.Now()
+}
+
+// judge takes note of a try that has ended: whether the prefill worker can be reached.
+func (c *Coordinator) judge(ctx context.Context, peer nixl.PeerID, why Cause) {
+	unreachable := why == CauseUnreachable && !errors.Is(ctx.Err(), context.Canceled) // that would be the client's doing
+	if why != "" && !unreachable {
+		return
+	}
+	c.mu.Lock()
+	s, now := c.standing(peer), time.Now()
+	switch {
+	case !unreachable:
+		s.bar, s.barred = 0, time.Time{}
+	case now.Before(s.barred): // found by several at once
+		unreachable = false
+	default:
+		s.bar = min(max(2*s.bar, barAtLeast), barAtMost)
+		s.barred = now.Add(s.bar)
+	}
+	bar := s.bar
+	c.mu.Unlock()
+	if unreachable {
+		c.log.WarnContext(ctx, "a prefill worker cannot be reached and is not asked for a while", "peer", peer.String(), "while", bar)
+	}
 }
 
 // InFlight is how many calls of prefill workers are under way.

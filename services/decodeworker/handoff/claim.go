@@ -132,8 +132,10 @@ func (c *Coordinator) Renew(_ context.Context, r *decodeworkerv1.RenewClaimReque
 
 // Abandon answers DecodeWorker.AbandonClaim: the writer's own word that it is quiet.
 func (c *Coordinator) Abandon(ctx context.Context, r *decodeworkerv1.AbandonClaimRequest) (*decodeworkerv1.AbandonClaimResponse, error) {
-	c.passClaim(block.TransferID(r.GetTransferId())) // the word may overtake the grant
-	if c.quiet(block.TransferID(r.GetTransferId()), block.AttemptID(r.GetAttemptId())) {
+	id, attempt := block.TransferID(r.GetTransferId()), block.AttemptID(r.GetAttemptId())
+	c.passClaim(id) // the word may overtake the grant
+	c.gaveUp(id, attempt, r.GetReason())
+	if c.quiet(id, attempt) {
 		c.log.InfoContext(ctx, "a prefill worker gave up a transfer", "transfer_id", r.GetTransferId(), "reason", r.GetReason())
 	}
 	return &decodeworkerv1.AbandonClaimResponse{}, nil
@@ -191,16 +193,14 @@ func (c *Coordinator) remember(peer nixl.PeerID, address string) bool {
 	return true
 }
 
-// usable says that a prefill worker was not fenced here.
-func (c *Coordinator) usable(i *instancev1.Instance) bool {
-	return !c.Fenced(i.GetId(), i.GetIncarnation())
-}
-
-// Fenced says that a prefill worker's life was fenced here: it can do no job for this worker.
-func (c *Coordinator) Fenced(name, incarnation string) bool {
+// Usable says that a prefill worker can do work for this worker: its life was not fenced
+// here, and it was not found unreachable just now.
+func (c *Coordinator) Usable(i *instancev1.Instance) bool {
+	peer := peerOf(i)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.writers[writerID(nixl.PeerID{Name: name, Incarnation: incarnation})].fenced
+	s := c.standings[peer]
+	return !c.writers[writerID(peer)].fenced && (s == nil || !time.Now().Before(s.barred))
 }
 
 func writerID(peer nixl.PeerID) block.WriterID { return block.WriterID(peer.String()) }

@@ -63,7 +63,7 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 // lookForWorkers gives up the jobs that nobody has taken when no prefill worker lived
 // twice in a row. One that leaves finishes what it has taken.
 func (c *Coordinator) lookForWorkers(before bool) (alone bool) {
-	if c.asks() || slices.ContainsFunc(c.deps.PrefillWorkers(), c.usable) {
+	if c.asks() || slices.ContainsFunc(c.deps.PrefillWorkers(), c.Usable) {
 		return false
 	}
 	if !before {

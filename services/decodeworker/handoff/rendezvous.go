@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
+	"github.com/switchyard-llm/switchyard/libs/worker"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
@@ -47,17 +48,10 @@ func (x *try) meet(ctx context.Context) (First, Cause, error) {
 			}
 			return First{}, a.cause, a.err
 		case <-t.lost:
-			now := time.Now()
-			if c.pool.Renew(t.id, x.attempt, now.Add(c.cfg.Lease)) == nil {
-				continue // it was that of an earlier try
+			// If it was not that of an earlier try, the call ends, by what is known of why.
+			if c.pool.Renew(t.id, x.attempt, time.Now().Add(c.cfg.Lease)) != nil {
+				x.cancel(errLost)
 			}
-			select {
-			case first := <-t.done:
-				return first, "", nil
-			default:
-			}
-			x.cancel(errLost)
-			return First{}, CausePrefill, errLost
 		case <-ctx.Done():
 			x.cancel(ctx.Err())
 			return First{}, CauseDeadline, ctx.Err()
@@ -84,13 +78,24 @@ func (x *try) call(ctx context.Context, ticket *transferv1.Ticket) <-chan met {
 			defer stop()
 		}
 		_, cause, err := x.prefill(ticket)
-		refused := rpc.Code(err) == codes.ResourceExhausted
+		refused := rpc.Code(err) == codes.ResourceExhausted || rpc.Reason(err) == worker.ReasonUnreachable
 		if err == nil {
 			cause, err = CausePrefill, errors.New("its note did not count")
 		}
 		answered <- met{cause, err, refused}
 	})
 	return answered
+}
+
+// gaveUp ends the call of a prefill worker that has given its ticket back.
+func (c *Coordinator) gaveUp(id block.TransferID, attempt block.AttemptID, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.tries {
+		if x.t.id == id && x.attempt == attempt {
+			x.cancel(fmt.Errorf("it gave the ticket back: %s", reason))
+		}
+	}
 }
 
 // claim claims the transfer for the prefill worker and makes its ticket ready.

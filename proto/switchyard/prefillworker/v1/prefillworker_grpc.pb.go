@@ -49,7 +49,8 @@ type PrefillWorkerClient interface {
 	// the first call's work and gets its answer. When the last caller's context ends, so does
 	// the work. RESOURCE_EXHAUSTED: no slot is free, or too many blocks are held; nothing was
 	// begun. UNAVAILABLE: the worker drains. ABORTED: the attempt was cancelled or has ended.
-	// FAILED_PRECONDITION: another incarnation, KV format or style is meant.
+	// FAILED_PRECONDITION: another incarnation, KV format or style is meant; or, with the reason
+	// "unreachable", the ticket's memory cannot be reached, and nothing was or will be written.
 	// INVALID_ARGUMENT: the prompt can never be computed here.
 	Prefill(ctx context.Context, in *PrefillRequest, opts ...grpc.CallOption) (*PrefillResponse, error)
 	// Release ends the holding of what Prefill computed, and says whether it was held until
@@ -141,7 +142,8 @@ type PrefillWorkerServer interface {
 	// the first call's work and gets its answer. When the last caller's context ends, so does
 	// the work. RESOURCE_EXHAUSTED: no slot is free, or too many blocks are held; nothing was
 	// begun. UNAVAILABLE: the worker drains. ABORTED: the attempt was cancelled or has ended.
-	// FAILED_PRECONDITION: another incarnation, KV format or style is meant.
+	// FAILED_PRECONDITION: another incarnation, KV format or style is meant; or, with the reason
+	// "unreachable", the ticket's memory cannot be reached, and nothing was or will be written.
 	// INVALID_ARGUMENT: the prompt can never be computed here.
 	Prefill(context.Context, *PrefillRequest) (*PrefillResponse, error)
 	// Release ends the holding of what Prefill computed, and says whether it was held until
