@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	plannerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/planner/v1"
@@ -164,6 +165,10 @@ func (s *status) printDecodes(w io.Writer) {
 		for _, id := range slices.Sorted(maps.Keys(by)) {
 			fmt.Fprintf(w, "%s took %d prompts from %s\n", d.GetInstance().GetId(), by[id], id)
 		}
+		calls := d.GetHandOff().GetPrefillCalls()
+		for _, outcome := range slices.Sorted(maps.Keys(calls)) {
+			fmt.Fprintf(w, "%s made %d calls that ended by %s\n", d.GetInstance().GetId(), calls[outcome], outcome)
+		}
 		reasons := d.GetHandOff().GetReasons()
 		for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Compare(reasons[b], reasons[a]) }) {
 			fmt.Fprintf(w, "%s placed %d by %s\n", d.GetInstance().GetId(), reasons[reason], reason)
@@ -182,6 +187,26 @@ func (s *status) printPrefills(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), j.GetDeliveries(), j.GetCommitted(),
 			j.GetAborted(), j.GetExpired(), j.GetFailed(), j.GetComputedTokens(), j.GetOwnHitTokens(), j.GetReadTokens(), j.GetWrittenTokens(),
 			p.GetTransport().GetWrittenBytes())
+	}
+	s.printCalls(w)
+}
+
+// printCalls shows the prefill workers that decode workers call. What those computed is
+// in the table of all.
+func (s *status) printCalls(w io.Writer) {
+	called := slices.DeleteFunc(slices.Clone(s.prefills), func(p *prefillworkerv1.DescribeResponse) bool {
+		return worker.StyleOf(p.GetInstance().GetModel()) == worker.Push
+	})
+	if len(called) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "CALLED\tSTYLE\tCALLS\tREFUSED\tREPEATED\tHOLDS: RELEASED\tEXPIRED\tDROPPED\tBLOCKS HELD\tMOST")
+	for _, p := range called {
+		j := p.GetJobs()
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), worker.StyleOf(p.GetInstance().GetModel()),
+			j.GetCalls(), j.GetCallsRefused(), j.GetCallsRepeated(), j.GetHoldsReleased(), j.GetHoldsExpired(), j.GetHoldsDropped(),
+			j.GetHeldBlocks(), j.GetHeldBlocksHighWater())
 	}
 }
 

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+)
+
+// Where prefill workers are called there are no jobs, and in the pull style no commits.
+func TestStatusShowsTheCallsThatWereServed(t *testing.T) {
+	for style, shown := range map[worker.Style]bool{worker.Pull: true, worker.Rendezvous: true, worker.Push: false} {
+		s := status{
+			decodes: []*decodeworkerv1.DescribeResponse{{
+				Instance: &instancev1.Instance{Id: "decode-0"},
+				HandOff:  &decodeworkerv1.HandOffReport{PrefillCalls: map[string]uint64{"done": 7, "no_credit": 2}},
+			}},
+			prefills: []*prefillworkerv1.DescribeResponse{{
+				Instance: &instancev1.Instance{Id: "prefill-0", Model: &instancev1.ModelCard{HandOffStyle: style.Wire()}},
+				Jobs: &prefillworkerv1.JobReport{
+					Calls: 11, CallsRefused: 2, CallsRepeated: 3, HoldsReleased: 14, HoldsExpired: 5, HoldsDropped: 6, HeldBlocks: 17, HeldBlocksHighWater: 18,
+				},
+			}},
+		}
+		var out bytes.Buffer
+		if err := s.print(&out); err != nil {
+			t.Fatal(err)
+		}
+		var rows [][]string
+		for line := range strings.Lines(out.String()) {
+			rows = append(rows, strings.Fields(line))
+		}
+		want := []string{"prefill-0", string(style), "11", "2", "3", "14", "5", "6", "17", "18"}
+		if got := slices.ContainsFunc(rows, func(r []string) bool { return slices.Equal(r, want) }); got != shown {
+			t.Errorf("style %s: a row %v is there: %v, want %v\n%s", style, want, got, shown, &out)
+		}
+		for _, line := range []string{"decode-0 made 7 calls that ended by done\n", "decode-0 made 2 calls that ended by no_credit\n"} {
+			if !strings.Contains(out.String(), line) {
+				t.Errorf("lacks %q:\n%s", line, &out)
+			}
+		}
+	}
+}
