@@ -95,7 +95,10 @@ func newAgent(c TransferConfig, name, folder string) (nixl.Agent, error) {
 
 func (h *host) close() error {
 	h.stop()
-	err := errors.Join(h.agent.Close(), <-h.ran)
+	err := h.agent.Close()
+	if ran := <-h.ran; !errors.Is(ran, nixl.ErrClosed) { // which only says that Run came after Close
+		err = errors.Join(err, ran)
+	}
 	return errors.Join(err, h.region.Close(), h.memory.Close(), os.RemoveAll(h.folder))
 }
 
@@ -176,7 +179,8 @@ func dial(ctx context.Context, c TransferConfig, own *host, to string) (nixl.Pee
 		return nixl.PeerID{}, nil, fmt.Errorf("reach the other side: %w", err)
 	}
 	fail := func(err error) (nixl.PeerID, func() error, error) {
-		return nixl.PeerID{}, nil, errors.Join(fmt.Errorf("ask the other side at %s: %w", to, err), control.Close())
+		_ = control.Close() // which may have been done already; the error that matters is known
+		return nixl.PeerID{}, nil, fmt.Errorf("ask the other side at %s: %w", to, err)
 	}
 	w := wish{c.Transport, c.BlockBytes, c.Blocks, c.Verify, own.agent.ID()}
 	o, err := ask(ctx, control, w)

@@ -178,6 +178,23 @@ func asked(t *testing.T, ctx context.Context, answer string) error {
 	return err
 }
 
+// Where the other side refuses at once, the agent may be closed before it has begun to run.
+func TestAnAgentThatNeverRanClosesInSilence(t *testing.T) {
+	for _, transport := range Transports() {
+		h := &host{stop: func() {}, ran: make(chan error, 1), folder: t.TempDir()}
+		if err := h.open(config(transport), "writer"); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.agent.Close(); err != nil {
+			t.Error(err)
+		}
+		h.ran <- h.agent.Run(t.Context())
+		if err := h.close(); err != nil {
+			t.Errorf("%s: %v", transport, err)
+		}
+	}
+}
+
 func TestBadConfigurationsAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*TransferConfig){
 		"transport is":      func(c *TransferConfig) { c.Transport = "x" },
