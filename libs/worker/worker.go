@@ -30,6 +30,7 @@ type Config struct {
 	WaitingMax    int  `yaml:"waiting_max" help:"most sequences that wait for blocks; further ones are refused"`
 	QuarantineMax int  `yaml:"quarantine_max" help:"blocks in quarantine per writer beyond which it is fenced whole; 0 is a quarter of the pool"`
 	Poison        bool `yaml:"poison" help:"fill reserved blocks with NaN before a remote write, so that a missing byte shows"`
+	Prefault      bool `yaml:"prefault" help:"touch all memory at start, so that no step waits for a page; costs start-up time and resident memory"`
 }
 
 // DefaultConfig suits the small embedded model.
@@ -118,7 +119,13 @@ func (w *Worker) openMemory(deps Deps, blocks int) (err error) {
 	if w.memory, err = open(blocks * w.card.Layout.BlockBytes()); err != nil {
 		return err
 	}
-	if w.region, err = deps.Agent.Register(w.memory, w.card.Layout, blocks); err != nil {
+	if w.cfg.Prefault {
+		err = w.memory.Prefault()
+	}
+	if err == nil {
+		w.region, err = deps.Agent.Register(w.memory, w.card.Layout, blocks)
+	}
+	if err != nil {
 		return errors.Join(err, w.memory.Close())
 	}
 	return nil
