@@ -41,7 +41,7 @@ var (
 			"write_timeout": "0s", "keepalive": "0s", "queue_chunks": "0",
 		}),
 		"processor": of(processor.DefaultConfig, everyService, map[string]string{
-			"model": `""`, "name": free, "default_max_tokens": "0", "max_requests": "0", "max_body_bytes": "0", "migrations": "-1",
+			"nats": free, "model": `""`, "name": free, "default_max_tokens": "0", "max_requests": "0", "max_body_bytes": "0", "migrations": "-1",
 			"dispatch_wait": "-1s", "router.policy": "whim", "router.prefill_weight": "-1", "router.decode_weight": "-1", "router.memory_bytes": "0",
 		}),
 		"prefillworker": of(prefillworker.DefaultConfig, everyService, everyWorker, map[string]string{
