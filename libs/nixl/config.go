@@ -56,10 +56,19 @@ func (c Config) Complete() (Config, error) {
 // ID is the name and incarnation as one value.
 func (c Config) ID() PeerID { return PeerID{c.Name, c.Incarnation} }
 
+// Validate reports a name or incarnation that no agent can have.
+func (p PeerID) Validate() error {
+	return checkText(named{"name", p.Name}, named{"incarnation", p.Incarnation})
+}
+
 func checkNames(name, incarnation, format string) error {
-	for _, f := range []struct{ name, value string }{
-		{"name", name}, {"incarnation", incarnation}, {"KV format", format},
-	} {
+	return checkText(named{"name", name}, named{"incarnation", incarnation}, named{"KV format", format})
+}
+
+type named struct{ name, value string }
+
+func checkText(fields ...named) error {
+	for _, f := range fields {
 		switch {
 		case f.value == "":
 			return errors.New("nixl: " + f.name + " is empty")

@@ -109,7 +109,7 @@ func ParseMetadata(data []byte) (Metadata, error) {
 	}
 	var w wire
 	if err := json.Unmarshal(data, &w); err != nil {
-		return Metadata{}, fmt.Errorf("nixl metadata: %w", err)
+		return Metadata{}, fmt.Errorf("nixl metadata: %.256s", err.Error()) // it may quote all of a long number
 	}
 	if w.Version != metadataVersion {
 		return Metadata{}, fmt.Errorf("nixl metadata: version is %d, want %d", w.Version, metadataVersion)

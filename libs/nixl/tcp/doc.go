@@ -23,7 +23,8 @@
 //	Refusal  ←  instead: an error that keeps its identity
 //	Join     →  version, nonce, index; on each data connection, answered by an empty Welcome
 //
-// in JSON, within 5 s. Who does not know the nonce cannot join. A hello with a later attempt
+// in JSON, within 5 s. An attempt is 1 to 2⁵³, connections are 1 to 16, and names have at most
+// 256 bytes; texts of a refusal are cut at 1 KiB. Who does not know the nonce cannot join. A hello with a later attempt
 // ends the peer's earlier link: of a cut, one side may know long before the other. A peer
 // that is fenced, wants another incarnation or has another KV format is refused.
 //

@@ -17,6 +17,9 @@ const (
 	protocolVersion = 1
 	// handshakeTimeout bounds the exchange of hello and welcome on both sides.
 	handshakeTimeout = 5 * time.Second
+	// maxAttempt is far beyond what an agent makes in its life, and any JSON reader can tell it
+	// from its neighbours.
+	maxAttempt = 1 << 53
 )
 
 // nonce ties the connections of a link together: only the two ends know it.
@@ -25,10 +28,10 @@ type nonce [16]byte
 // hello opens a link.
 type hello struct {
 	wire.Greeting
-	// Attempt numbers the sender's links, so that one which it has given up cannot take the
-	// place of a later one.
+	// Attempt numbers the sender's links from 1, so that one which it has given up cannot take
+	// the place of a later one.
 	Attempt uint64 `json:"attempt"`
-	// Connections is how many data connections the sender wants.
+	// Connections is how many data connections the sender wants, 1 to 16.
 	Connections int `json:"connections"`
 	// Verify says that the sender wants the bytes checksummed.
 	Verify bool `json:"verify"`
@@ -49,6 +52,17 @@ type join struct {
 	Index   int    `json:"index"` // from 1
 }
 
+// check reports a number that no agent sends.
+func (h hello) check() error {
+	switch {
+	case h.Attempt < 1 || h.Attempt > maxAttempt:
+		return fmt.Errorf("%w: a hello with attempt %d, want 1 to %d", wire.ErrFrame, h.Attempt, uint64(maxAttempt))
+	case h.Connections < 1 || h.Connections > maxConnections:
+		return fmt.Errorf("%w: a hello that wants %d connections, want 1 to %d", wire.ErrFrame, h.Connections, maxConnections)
+	}
+	return nil
+}
+
 func (w welcome) check(wanted int) error {
 	if w.Connections < 1 || w.Connections > wanted || len(w.Nonce) != len(nonce{}) {
 		return fmt.Errorf("%w: a welcome with %d connections of %d wanted and a nonce of %d bytes", wire.ErrFrame, w.Connections, wanted, len(w.Nonce))
@@ -66,7 +80,7 @@ func (j join) check() error {
 // parse reads a handshake's payload.
 func parse[T any](payload []byte) (v T, err error) {
 	if err := json.Unmarshal(payload, &v); err != nil {
-		return v, fmt.Errorf("%w: handshake: %w", wire.ErrFrame, err)
+		return v, fmt.Errorf("%w: handshake: %.256s", wire.ErrFrame, err.Error()) // it may quote all of a long number
 	}
 	return v, nil
 }

@@ -26,13 +26,28 @@ func TestHelloThatIsRefused(t *testing.T) {
 		"format": {func(g *hello) {
 			g.Metadata = json.RawMessage(strings.Replace(string(g.Metadata), `"kv_format":"f"`, `"kv_format":"g"`, 1))
 		}, `KV format is "g" here, "f" at the peer`},
-		"itself": {func(g *hello) { g.Metadata = h.meta(t) }, "its own peer"},
+		"itself":         {func(g *hello) { g.Metadata = h.meta(t) }, "its own peer"},
+		"no attempt":     {func(g *hello) { g.Attempt = 0 }, "attempt 0, want 1 to 9007199254740992"},
+		"last attempt":   {func(g *hello) { g.Attempt = 1<<64 - 1 }, "attempt 18446744073709551615, want"},
+		"no connections": {func(g *hello) { g.Connections = 0 }, "wants 0 connections, want 1 to 16"},
+		"connections":    {func(g *hello) { g.Connections = 1 << 40 }, "want 1 to 16"},
+		"long wish":      {func(g *hello) { g.Wants.Name = strings.Repeat("x", 60<<10) }, "name has 61440 bytes, want at most 256"},
+		"long life":      {func(g *hello) { g.Wants.Incarnation = strings.Repeat("x", 257) }, "incarnation has 257 bytes"},
+		"long name": {func(g *hello) {
+			g.Metadata = json.RawMessage(strings.Replace(string(g.Metadata), `"raw"`, `"`+strings.Repeat("x", 257)+`"`, 1))
+		}, "name has 257 bytes, want at most 256"},
+		"long number": {func(g *hello) {
+			g.Metadata = json.RawMessage(`{"switchyard_nixl":` + strings.Repeat("9", 60<<10) + `}`)
+		}, "number 9999"},
 	} {
 		g := rawHello(t, h)
 		c.change(&g)
 		k, answer := ask(t, dialRaw(t, h), wire.Hello, g)
 		if err := wire.DecodeRefusal(answer); k != wire.Refusal || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: type %d, %v, want %q", name, k, err, c.want)
+		}
+		if len(answer) > 1000 {
+			t.Errorf("%s: the answer has %d bytes: %.300s", name, len(answer), answer)
 		}
 	}
 	h.mu.Lock()
@@ -180,6 +195,7 @@ func TestFramesThatEndTheLink(t *testing.T) {
 		"a write as note": {true, requestFrame(kindWrite, requestHead{transfer: 1, grant: everything}, at(0, 0, 8))},
 		"credit":          {true, wire.Append(nil, kindCredit, []byte{1, 0, 0, 0})},
 		"bad credit":      {true, wire.Append(nil, kindCredit, []byte{1, 0, 0})},
+		"a long note":     {true, wire.Append(nil, wire.Note, make([]byte, nixl.MaxNoteBytes+1))},
 		"corrupted note":  {true, append(wire.Append(nil, wire.Note, []byte("abc"))[:wire.HeaderBytes], "abd"...)},
 		"notes without end": {true, bytes.Repeat(wire.Append(nil, wire.Note, nil),
 			2+noteWindow+2)},

@@ -117,7 +117,10 @@ func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*
 		return nil, err
 	}
 	own := a.metadata()
-	m, err := h.Check(own, protocolVersion)
+	m, err := h.Check(own, protocolVersion) // first: another version's hello may be bounded otherwise
+	if err == nil {
+		err = h.check()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*
 	if err != nil {
 		return nil, err
 	}
-	l := a.newLink(m.Peer, min(max(h.Connections, 1), a.config.Connections))
+	l := a.newLink(m.Peer, min(h.Connections, a.config.Connections))
 	l.attempt = h.Attempt
 	_, _ = rand.Read(l.nonce[:]) // never fails
 	c := newConn(socket, wire.MaxPayloadBytes)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 )
@@ -22,6 +23,9 @@ type Greeting struct {
 func (g Greeting) Check(own nixl.Metadata, version int) (nixl.Metadata, error) {
 	if g.Version != version {
 		return nixl.Metadata{}, fmt.Errorf("%s protocol version is %d, want %d", own.Transport, g.Version, version)
+	}
+	if err := g.Wants.Validate(); err != nil {
+		return nixl.Metadata{}, fmt.Errorf("the wanted peer: %w", err)
 	}
 	if g.Wants != own.Peer { // who does not know the own life is not told
 		return nixl.Metadata{}, fmt.Errorf("%w: %s is not here", nixl.ErrUnknownPeer, g.Wants)
@@ -51,9 +55,14 @@ var codes = []struct {
 	{"closed", nixl.ErrGone},
 }
 
+// maxTextBytes bounds the texts of a refusal, which end in the other side's errors and logs.
+const maxTextBytes = 1 << 10
+
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxTextBytes)], "") }
+
 // EncodeRefusal turns an error into the payload of a refusal.
 func EncodeRefusal(err error) ([]byte, error) {
-	r := refused{Code: "unreachable", Text: err.Error()}
+	r := refused{Code: "unreachable", Text: clip(err.Error())}
 	for _, c := range codes {
 		if errors.Is(err, c.err) {
 			r.Code = c.code
@@ -72,8 +81,9 @@ func DecodeRefusal(payload []byte) error {
 		return fmt.Errorf("%w: refusal: %w", ErrFrame, err)
 	}
 	if m := r.Mismatch; r.Code == "mismatch" && m != nil {
-		return &nixl.MismatchError{Field: m.Field, Local: m.Remote, Remote: m.Local}
+		return &nixl.MismatchError{Field: clip(m.Field), Local: clip(m.Remote), Remote: clip(m.Local)}
 	}
+	r.Text = clip(r.Text)
 	for _, c := range codes {
 		if r.Code == c.code {
 			return fmt.Errorf("%w: the peer says: %s", c.err, r.Text)

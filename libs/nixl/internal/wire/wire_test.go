@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 )
@@ -89,5 +91,25 @@ func TestErrorsKeepTheirIdentityAcrossARefusal(t *testing.T) {
 	var m *nixl.MismatchError
 	if got := DecodeRefusal(payload); !errors.As(got, &m) || *m != (nixl.MismatchError{Field: "layers", Local: "32", Remote: "30"}) {
 		t.Errorf("got %v, want the sides exchanged", got)
+	}
+}
+
+// TestTextsOfARefusalAreBounded whichever side is the one that cannot be trusted.
+func TestTextsOfARefusalAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", 20<<10)
+	payload, err := EncodeRefusal(errors.New(long))
+	if err != nil || len(payload) > 2*maxTextBytes || !utf8.Valid(payload) {
+		t.Fatalf("%d bytes, %v", len(payload), err)
+	}
+	for _, r := range []refused{
+		{Code: "unreachable", Text: long},
+		{Code: "mismatch", Mismatch: &nixl.MismatchError{Field: long, Local: long, Remote: long}},
+	} {
+		if payload, err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if text := DecodeRefusal(payload).Error(); len(text) > 4*maxTextBytes || !utf8.ValidString(text) {
+			t.Errorf("%s: %d bytes", r.Code, len(text))
+		}
 	}
 }
