@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
@@ -42,9 +41,9 @@ type Config struct {
 	Verify Verify
 	// Silence is how long a peer may send nothing, or take nothing, before it counts as gone; 0 means 5 s.
 	Silence time.Duration
-	// TLS encrypts all connections, those made and those taken; the peers must both do so. Who
-	// wants to know its peers sets ClientAuth. nil is plain TCP.
-	TLS *tls.Config
+	// TLS encrypts all connections, those made and those taken, and proves the names of both ends;
+	// all peers must do so. nil is plain TCP, where a name is but a claim.
+	TLS *TLS
 }
 
 func (c Config) complete() (Config, error) {
@@ -60,6 +59,9 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("tcp configuration: silence is %v, want 0 or more", c.Silence)
 	case c.Verify > VerifyOff:
 		return c, fmt.Errorf("tcp configuration: verify is %d, want on or off", c.Verify)
+	}
+	if err := c.TLS.check(); err != nil {
+		return c, err
 	}
 	if c.Connections == 0 {
 		c.Connections = 2

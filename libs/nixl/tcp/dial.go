@@ -54,7 +54,7 @@ func (a *agent) dial(ctx context.Context, m nixl.Metadata) error {
 	a.dialed++
 	attempt := a.dialed
 	a.mu.Unlock()
-	socket, answer, err := a.open(ctx, m.Address, wire.Hello, func() (any, error) {
+	socket, answer, err := a.open(ctx, m, wire.Hello, func() (any, error) {
 		own, err := a.Metadata()
 		return hello{
 			wire.Greeting{Version: protocolVersion, Wants: m.Peer, Metadata: own},
@@ -70,7 +70,7 @@ func (a *agent) dial(ctx context.Context, m nixl.Metadata) error {
 		return err
 	}
 	if err = l.attach(0, newConn(socket, wire.MaxPayloadBytes)); err == nil {
-		err = l.dialData(ctx, m.Address)
+		err = l.dialData(ctx, m)
 	}
 	if err == nil {
 		err = a.install(l)
@@ -83,18 +83,18 @@ func (a *agent) dial(ctx context.Context, m nixl.Metadata) error {
 	return nil
 }
 
-// open makes a connection and exchanges its first frames. ctx bounds all of it.
-func (a *agent) open(ctx context.Context, address string, k wire.Kind, greeting func() (any, error)) (net.Conn, []byte, error) {
+// open makes a connection to an agent and exchanges its first frames. ctx bounds all of it.
+func (a *agent) open(ctx context.Context, m nixl.Metadata, k wire.Kind, greeting func() (any, error)) (net.Conn, []byte, error) {
 	first, err := greeting()
 	if err != nil {
 		return nil, nil, err
 	}
 	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", address)
+	raw, err := d.DialContext(ctx, "tcp", m.Address)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", nixl.ErrUnreachable, err)
 	}
-	socket, err := a.secure(ctx, raw, address)
+	socket, err := a.secureMade(ctx, raw, m.Peer.Name)
 	if err != nil {
 		raw.Close()
 		return nil, nil, err
@@ -118,7 +118,7 @@ func exchange(socket net.Conn, k wire.Kind, first any) ([]byte, error) {
 	err := sendJSON(socket, k, first)
 	var payload []byte
 	if err == nil {
-		k, payload, err = wire.Read(socket)
+		k, payload, err = readFirst(socket)
 	}
 	switch {
 	case err != nil:
@@ -158,12 +158,12 @@ func (a *agent) meet(m nixl.Metadata, answer []byte) (*link, error) {
 }
 
 // dialData opens the data connections, all at once.
-func (l *link) dialData(ctx context.Context, address string) error {
+func (l *link) dialData(ctx context.Context, m nixl.Metadata) error {
 	errs := make([]error, len(l.conns)-1)
 	var dialing sync.WaitGroup
 	for i := range errs {
 		dialing.Go(func() {
-			socket, _, err := l.agent.open(ctx, address, kindJoin, func() (any, error) {
+			socket, _, err := l.agent.open(ctx, m, kindJoin, func() (any, error) {
 				return join{protocolVersion, l.nonce[:], i + 1}, nil
 			})
 			if err == nil {

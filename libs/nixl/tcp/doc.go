@@ -6,8 +6,10 @@
 // each frame against what it has granted before a byte of it is written, so that peers need
 // not trust each other, and it can take a grant back and fence a peer off at any time.
 //
-// A peer's name is its own claim. Who must keep strangers out uses TLS with client
-// certificates; among those who come in, grants hold whatever else a peer says.
+// Without TLS a peer's name is its own claim. With it, both ends show certificates of the
+// authorities that are configured, and the name in a hello must be covered by the certificate of
+// each connection, as the name of the peer that was meant must be by that of who was reached.
+// Among those who come in, grants hold whatever else a peer says.
 //
 // An agent's goroutines belong to its Run.
 //

@@ -2,13 +2,11 @@ package tcp
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
 	"time"
 
-	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
@@ -104,25 +102,4 @@ func within(ctx context.Context, socket net.Conn) (done func() error) {
 		}
 		return nil
 	}
-}
-
-// secure wraps a socket that was made or taken.
-func (a *agent) secure(ctx context.Context, socket net.Conn, dialed string) (net.Conn, error) {
-	if a.config.TLS == nil {
-		return socket, nil
-	}
-	var t *tls.Conn
-	if dialed == "" {
-		t = tls.Server(socket, a.config.TLS)
-	} else {
-		c := a.config.TLS.Clone()
-		if host, _, err := net.SplitHostPort(dialed); err == nil && c.ServerName == "" {
-			c.ServerName = host
-		}
-		t = tls.Client(socket, c)
-	}
-	if err := t.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", nixl.ErrUnreachable, err)
-	}
-	return t, nil
 }

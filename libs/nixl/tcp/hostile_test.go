@@ -57,6 +57,28 @@ func TestHelloThatIsRefused(t *testing.T) {
 	}
 }
 
+// TestARefusalArrives although more has come than the host looks at, which would reset a
+// connection that is closed at once.
+func TestARefusalArrives(t *testing.T) {
+	h := start(t, "decode")
+	g := rawHello(t, h)
+	g.Version = 2
+	payload, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := dialRaw(t, h)
+	if _, err := socket.Write(append(wire.Append(nil, wire.Hello, payload), make([]byte, 8<<10)...)); err != nil {
+		t.Fatal(err)
+	}
+	if k, _, err := wire.Read(socket); err != nil || k != wire.Refusal {
+		t.Fatalf("type %d, %v", k, err)
+	}
+	if _, err := socket.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatalf("then %v", err)
+	}
+}
+
 func TestNobodyElseJoins(t *testing.T) {
 	h := start(t, "decode")
 	r := connect(t, h, func(g *hello) { g.Connections = 2 })

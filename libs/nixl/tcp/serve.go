@@ -58,9 +58,11 @@ func (a *agent) greet(raw net.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	l, err := a.shake(ctx, raw)
+	if err != nil {
+		part(raw)
+	}
 	a.untrack(raw)
 	if err != nil {
-		raw.Close()
 		a.config.Logger.Warn("nixl connection refused", "transport", transport, "from", raw.RemoteAddr().String(), "error", err)
 		return
 	}
@@ -72,7 +74,7 @@ func (a *agent) greet(raw net.Conn) {
 
 // shake returns the link to be run, if the connection opens one.
 func (a *agent) shake(ctx context.Context, raw net.Conn) (*link, error) {
-	socket, err := a.secure(ctx, raw, "")
+	socket, err := a.secureTaken(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,10 @@ func (a *agent) shake(ctx context.Context, raw net.Conn) (*link, error) {
 	if err := socket.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	k, payload, err := wire.Read(socket)
+	k, payload, err := readFirst(socket)
+	if errors.Is(err, errWithTLS) {
+		return nil, errors.Join(err, refuse(raw, err))
+	}
 	if err == nil && k != wire.Hello && k != kindJoin {
 		err = fmt.Errorf("%w: type %d before the hello", wire.ErrFrame, k)
 	}
@@ -120,6 +125,9 @@ func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*
 	m, err := h.Check(own, protocolVersion) // first: another version's hello may be bounded otherwise
 	if err == nil {
 		err = h.check()
+	}
+	if err == nil {
+		err = covers(socket, m.Peer.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -201,6 +209,9 @@ func (a *agent) join(socket net.Conn, payload []byte) error {
 	a.mu.Unlock()
 	if l == nil {
 		return fmt.Errorf("%w: no link has that nonce", nixl.ErrGone)
+	}
+	if err := covers(socket, l.peer.Name); err != nil {
+		return err
 	}
 	c := newConn(socket, maxHead)
 	if err := l.attach(j.Index, c); err != nil {

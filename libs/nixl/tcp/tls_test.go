@@ -2,80 +2,38 @@ package tcp
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
+	"encoding/json"
 	"errors"
-	"math/big"
+	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest"
+	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest/certs"
 )
 
-// authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) authority {
+// issue gives a certificate of an authority for these names, and trusts those of that authority.
+func issue(t *testing.T, ca certs.Authority, names ...string) *TLS {
 	t.Helper()
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	key, der := sign(t, c, c, nil)
-	cert, err := x509.ParseCertificate(der)
+	pair, err := tls.X509KeyPair(ca.Issue(t, names))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return authority{cert, key}
+	return &TLS{Certificate: pair, Authorities: ca.Pool()}
 }
 
-func sign(t *testing.T, c, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if by == nil {
-		by = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, der
-}
-
-// config is for both sides, with a certificate of ca, trusting those of trusted.
-func (ca authority) config(t *testing.T, trusted authority) *tls.Config {
-	t.Helper()
-	key, der := sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "worker"}, DNSNames: []string{"worker"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}, ca.cert, ca.key)
-	pool := x509.NewCertPool()
-	pool.AddCert(trusted.cert)
-	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		RootCAs:      pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}
-}
-
-func secured(c *tls.Config) func(*Config) { return func(to *Config) { to.TLS = c } }
+func secured(c *TLS) func(*Config) { return func(to *Config) { to.TLS = c } }
 
 func TestMutualTLS(t *testing.T) {
-	ca := newAuthority(t)
+	ca := certs.New(t)
 	var plain atomic.Bool
 	p := newProxy(t, func(p *proxy) {
 		p.damage = func(_ bool, b []byte) {
@@ -84,7 +42,7 @@ func TestMutualTLS(t *testing.T) {
 			}
 		}
 	})
-	target, writer := behind(t, p, secured(ca.config(t, ca)))
+	target, writer := behind(t, p, secured(issue(t, ca, "decode", "prefill")))
 	exchangeBlocks(t, writer, target, blocks, 1)
 	if plain.Load() {
 		t.Fatal("the metadata went over the wire as they are")
@@ -101,9 +59,7 @@ func TestMutualTLS(t *testing.T) {
 }
 
 func TestConformanceWithTLS(t *testing.T) {
-	ca := newAuthority(t)
-	c := ca.config(t, ca)
-	c.ServerName = "worker"
+	ca := certs.New(t)
 	var (
 		mu    sync.Mutex
 		ports = make(map[string]string)
@@ -117,7 +73,7 @@ func TestConformanceWithTLS(t *testing.T) {
 			if ports[at] == "" {
 				ports[at] = "127.0.0.1:0"
 			}
-			a, err := New(Config{Config: config, Listen: ports[at], TLS: c})
+			a, err := New(Config{Config: config, Listen: ports[at], TLS: issue(t, ca, config.Name)})
 			if err == nil {
 				ports[at] = a.(*agent).address
 			}
@@ -126,28 +82,155 @@ func TestConformanceWithTLS(t *testing.T) {
 	})
 }
 
+// diary keeps what an agent says of the connections that it refuses.
+type diary chan string
+
+func (d diary) keep(c *Config) { c.Logger = slog.New(d) }
+
+func (d diary) Enabled(context.Context, slog.Level) bool { return true }
+func (d diary) WithAttrs([]slog.Attr) slog.Handler       { return d }
+func (d diary) WithGroup(string) slog.Handler            { return d }
+
+func (d diary) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "nixl connection refused" {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "error" {
+				d <- a.Value.String()
+			}
+			return true
+		})
+	}
+	return nil
+}
+
+func (d diary) want(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case got := <-d:
+		if !strings.Contains(got, text) {
+			t.Errorf("the target says %q, want %q", got, text)
+		}
+	case <-soon(t).Done():
+		t.Errorf("the target says nothing, want %q", text)
+	}
+}
+
+// TestWhoIsNotTrusted is refused, and both sides say why.
 func TestWhoIsNotTrusted(t *testing.T) {
-	ca, wolf := newAuthority(t), newAuthority(t)
-	target := start(t, "decode", secured(ca.config(t, ca)))
-	for name, c := range map[string]*tls.Config{
-		"trusts another authority": ca.config(t, wolf),
-		"is of another authority":  wolf.config(t, ca),
-		"has no certificate":       {RootCAs: ca.config(t, ca).RootCAs},
-		"speaks plainly":           nil,
+	ca, wolf := certs.New(t), certs.New(t)
+	sheep := issue(t, wolf, "prefill")
+	sheep.Authorities = ca.Pool()
+	dupe := issue(t, ca, "prefill")
+	dupe.Authorities = wolf.Pool()
+	for name, c := range map[string]struct {
+		target, writer *TLS
+		there, here    string
+	}{
+		"trusts another authority": {issue(t, ca, "decode"), dupe, "remote error: tls: ", "certificate signed by unknown authority"},
+		"is of another authority":  {issue(t, ca, "decode"), sheep, "certificate signed by unknown authority", "remote error: tls: "},
+		"bears another's name": {issue(t, ca, "decode"), issue(t, ca, "other", "*.prefill"),
+			"does not cover the name that is claimed: x509: certificate is valid for other, *.prefill, not prefill",
+			"the peer says: the certificate does not cover the name that is claimed: x509: certificate is valid for other, *.prefill, not prefill"},
+		"meets another":     {issue(t, ca, "other"), issue(t, ca, "prefill"), "tls: bad certificate", "certificate is valid for other, not decode"},
+		"has but a CN":      {issue(t, ca, "decode"), issue(t, ca), "certificate is not valid for any names", "certificate is not valid for any names"},
+		"speaks plainly":    {issue(t, ca, "decode"), nil, errWithoutTLS.Error(), errWithoutTLS.Error()},
+		"is not understood": {nil, issue(t, ca, "prefill"), errWithTLS.Error(), errWithTLS.Error()},
 	} {
-		writer := start(t, name, secured(c))
-		if _, err := writer.AddPeer(soon(t), target.meta(t)); !errors.Is(err, nixl.ErrUnreachable) {
-			t.Errorf("who %s: got %v, want ErrUnreachable", name, err)
+		t.Run(name, func(t *testing.T) {
+			d := make(diary, 10)
+			target := start(t, "decode", secured(c.target), d.keep)
+			writer := start(t, "prefill", secured(c.writer))
+			began := time.Now()
+			_, err := writer.AddPeer(soon(t), target.meta(t))
+			if !errors.Is(err, nixl.ErrUnreachable) || !strings.Contains(err.Error(), c.here) {
+				t.Errorf("got %v, want ErrUnreachable, %q", err, c.here)
+			}
+			if d := time.Since(began); d > handshakeTimeout/2 {
+				t.Errorf("it took %v", d)
+			}
+			d.want(t, c.there)
+			target.mu.Lock()
+			defer target.mu.Unlock()
+			if target.opened != 0 {
+				t.Errorf("%d links were opened", target.opened)
+			}
+		})
+	}
+}
+
+// tlsRaw is a connection made by hand, with TLS as c says.
+func tlsRaw(t *testing.T, h *host, c *tls.Config) (net.Conn, error) {
+	t.Helper()
+	socket := tls.Client(dialRaw(t, h), c)
+	err := socket.HandshakeContext(soon(t))
+	return socket, err
+}
+
+func TestWhoShowsNoCertificate(t *testing.T) {
+	ca := certs.New(t)
+	d := make(diary, 10)
+	h := start(t, "decode", secured(issue(t, ca, "decode")), d.keep)
+	socket, err := tlsRaw(t, h, &tls.Config{RootCAs: ca.Pool(), ServerName: "decode"})
+	if err == nil { // in TLS 1.3 the client learns it by its first read
+		_, err = socket.Read(make([]byte, 1))
+	}
+	if err == nil || !strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("got %v", err)
+	}
+	d.want(t, "client didn't provide a certificate")
+	if _, err = tlsRaw(t, h, &tls.Config{RootCAs: ca.Pool(), ServerName: "decode", MaxVersion: tls.VersionTLS12}); err == nil {
+		t.Error("TLS 1.2 is spoken")
+	}
+	d.want(t, "offered only unsupported versions")
+}
+
+// TestNobodyElseJoinsWithTLS although it knows the nonce and is certified by another name.
+func TestNobodyElseJoinsWithTLS(t *testing.T) {
+	ca := certs.New(t)
+	h := start(t, "decode", secured(issue(t, ca, "decode")))
+	dial := func(name string) net.Conn {
+		socket, err := tlsRaw(t, h, issue(t, ca, name).client("decode"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return socket
+	}
+	k, answer := ask(t, dial("raw"), wire.Hello, rawHello(t, h))
+	var w welcome
+	if err := json.Unmarshal(answer, &w); err != nil || k != wire.Welcome {
+		t.Fatalf("type %d, %s, %v", k, answer, err)
+	}
+	if k, answer := ask(t, dial("other"), kindJoin, join{protocolVersion, w.Nonce, 1}); k != wire.Refusal || !strings.Contains(string(answer), "valid for other, not raw") {
+		t.Errorf("type %d, %s", k, answer)
+	}
+	if k, answer := ask(t, dial("raw"), kindJoin, join{protocolVersion, w.Nonce, 1}); k != wire.Welcome {
+		t.Errorf("type %d, %s", k, answer)
+	}
+}
+
+// TestAWildcardCoversOneLabel of a name.
+func TestAWildcardCoversOneLabel(t *testing.T) {
+	ca := certs.New(t)
+	certificate := secured(issue(t, ca, "*.workers.test"))
+	target := start(t, "a.workers.test", certificate)
+	for name, covered := range map[string]bool{"b.workers.test": true, "c.b.workers.test": false, "workers.test": false, "b": false} {
+		_, err := start(t, name, certificate).AddPeer(soon(t), target.meta(t))
+		if covered && err != nil || !covered && (err == nil || !strings.Contains(err.Error(), "does not cover")) {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	plain := start(t, "plain")
-	writer := start(t, "prefill", secured(ca.config(t, ca)))
-	if _, err := writer.AddPeer(soon(t), plain.meta(t)); !errors.Is(err, nixl.ErrUnreachable) {
-		t.Errorf("a plain target: got %v, want ErrUnreachable", err)
-	}
-	target.mu.Lock()
-	defer target.mu.Unlock()
-	if target.opened != 0 {
-		t.Errorf("%d links were opened", target.opened)
+}
+
+func TestTLSThatLacksAPart(t *testing.T) {
+	whole := issue(t, certs.New(t), "a")
+	for want, c := range map[string]*TLS{
+		"no certificate": {Authorities: whole.Authorities},
+		"no authorities": {Certificate: whole.Certificate},
+	} {
+		a, err := New(Config{Config: nixl.Config{Name: "a", Incarnation: "1", KVFormat: "f"}, Listen: "127.0.0.1:0", TLS: c})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+			a.Close()
+		}
 	}
 }
