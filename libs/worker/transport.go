@@ -41,6 +41,7 @@ type TransferConfig struct {
 	Connections       int           `yaml:"transfer_connections" help:"connections that carry blocks to one peer by tcp, 1 to 16"`
 	Verify            bool          `yaml:"transfer_verify" help:"checksum blocks on their way by tcp"`
 	Silence           time.Duration `yaml:"transfer_silence" help:"how long a peer may be silent by tcp or nixl before it counts as gone"`
+	TLS               TLSConfig     `yaml:"transfer_tls"`
 }
 
 // DefaultTransferConfig reaches processes of this host by shared memory and others by tcp.
@@ -65,6 +66,9 @@ func (c TransferConfig) Validate() error {
 			return fmt.Errorf("transport is %q, want each but once", c.Transport)
 		}
 	}
+	if err := c.validateTCP(); err != nil {
+		return err
+	}
 	switch {
 	case slices.Contains(names, Shm) && c.Sockets == "":
 		return errors.New("sockets is empty, want a folder")
@@ -72,6 +76,22 @@ func (c TransferConfig) Validate() error {
 		return fmt.Errorf("transfer_connections is %d, want 1 to 16", c.Connections)
 	case c.Silence < 100*time.Millisecond:
 		return fmt.Errorf("transfer_silence is %v, want at least 100ms", c.Silence)
+	}
+	return nil
+}
+
+// validateTCP names a key that would be ignored, as nothing here speaks TCP, so that nobody takes
+// a worker for reachable or safe that is not.
+func (c TransferConfig) validateTCP() error {
+	if slices.Contains(c.Names(), TCP) {
+		return c.TLS.validate()
+	}
+	key, value := "transfer_advertise", c.TransferAdvertise
+	if f, named := c.TLS.first(); named {
+		key, value = f.key, f.path
+	}
+	if value != "" {
+		return fmt.Errorf("%s is %q, want it empty or tcp in transport, which is %q", key, value, c.Transport)
 	}
 	return nil
 }
@@ -137,7 +157,13 @@ func (c TransferConfig) open(name string, base nixl.Config, listen string, netwo
 		}
 		at = net.JoinHostPort(host, "0")
 	}
-	t := tcp.Config{Config: base, Listen: at, Advertise: c.TransferAdvertise, Connections: c.Connections, Silence: c.Silence}
+	secrets, err := c.TLS.load(base.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := tcp.Config{
+		Config: base, Listen: at, Advertise: c.TransferAdvertise, Connections: c.Connections, Silence: c.Silence, TLS: secrets,
+	}
 	if !c.Verify {
 		t.Verify = tcp.VerifyOff
 	}

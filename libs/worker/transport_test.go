@@ -25,6 +25,21 @@ func TestTransfersThatCannotBeConfiguredAreNamed(t *testing.T) {
 		"sockets is empty":           func(c *TransferConfig) { c.Sockets = "" },
 		"transfer_connections is 17": func(c *TransferConfig) { c.Connections = 17 },
 		"transfer_silence is 1ms":    func(c *TransferConfig) { c.Silence = time.Millisecond },
+		"transfer_tls.key is empty, want a PEM file with its private key, as transfer_tls.cert is set": func(c *TransferConfig) {
+			c.TLS = TLSConfig{Cert: "cert.pem", CA: "ca.pem"}
+		},
+		"transfer_tls.ca is empty, want a PEM file with the authorities' certificates, as transfer_tls.cert is set": func(c *TransferConfig) {
+			c.TLS = TLSConfig{Cert: "cert.pem", Key: "key.pem"}
+		},
+		"transfer_tls.cert is empty, want a PEM file with a certificate, as transfer_tls.ca is set": func(c *TransferConfig) {
+			c.TLS = TLSConfig{CA: "ca.pem"}
+		},
+		`transfer_advertise is "host:0", want it empty or tcp in transport, which is "shm"`: func(c *TransferConfig) {
+			c.Transport, c.TransferAdvertise = "shm", "host:0"
+		},
+		`transfer_tls.key is "key.pem", want it empty or tcp in transport, which is "shm,nixl"`: func(c *TransferConfig) {
+			c.Transport, c.TLS = "shm,nixl", TLSConfig{Key: "key.pem"}
+		},
 	} {
 		c := DefaultTransferConfig()
 		change(&c)
