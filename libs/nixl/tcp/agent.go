@@ -33,18 +33,18 @@ type agent struct {
 	tasks    sync.WaitGroup // grows under mu while !ended
 	dials    dials.Dials
 
-	mu      sync.Mutex // guards all below
-	ended   bool       // no task and no link may begin
-	opened  uint64     // links so far
-	dialed  uint64     // attempts so far
-	shaking map[net.Conn]struct{}
-	crowded bool // shaking was full when a connection came last
-	links   map[*link]struct{}
-	out     map[nixl.PeerID]*link // to the peers that we added
-	in      map[nixl.PeerID]*link // from those that added us
-	nonces  map[nonce]*link       // of in
-	fenced  map[nixl.PeerID]bool  // a few bytes for each fence ever
-	outcast map[nixl.PeerID]bool  // the peers that have fenced us off
+	mu        sync.Mutex // guards all below
+	ended     bool       // no task and no link may begin
+	opened    uint64     // links so far
+	dialed    uint64     // attempts so far
+	callers   crowd[*caller]
+	links     map[*link]struct{}
+	strangers crowd[*link]          // some of in
+	out       map[nixl.PeerID]*link // to the peers that we added
+	in        map[nixl.PeerID]*link // from those that added us
+	nonces    map[nonce]*link       // of in
+	fenced    map[nixl.PeerID]bool  // a few bytes for each fence ever
+	outcast   map[nixl.PeerID]bool  // the peers that have fenced us off
 }
 
 var _ nixl.Agent = (*agent)(nil)
@@ -57,8 +57,10 @@ func New(c Config) (nixl.Agent, error) {
 	}
 	a := &agent{
 		config: c, inbox: inbox.New(c.Notes),
-		shaking: make(map[net.Conn]struct{}), links: make(map[*link]struct{}),
-		out: make(map[nixl.PeerID]*link), in: make(map[nixl.PeerID]*link), nonces: make(map[nonce]*link),
+		callers:   crowd[*caller]{total: maxCallers, each: maxCallersFrom},
+		strangers: crowd[*link]{total: maxStrangers, each: maxStrangersFrom},
+		links:     make(map[*link]struct{}),
+		out:       make(map[nixl.PeerID]*link), in: make(map[nixl.PeerID]*link), nonces: make(map[nonce]*link),
 		fenced: make(map[nixl.PeerID]bool), outcast: make(map[nixl.PeerID]bool),
 	}
 	a.Maker = &request.Maker{Self: a.ID(), Regions: &a.regions, Find: a.find}
@@ -119,7 +121,21 @@ func (a *agent) Allow(peer nixl.PeerID, g nixl.Grant) error {
 	if err := a.life.Err(); err != nil {
 		return err
 	}
-	return a.grants.Allow(peer, g, region.Infos(a.regions.Seal()))
+	if err := a.grants.Allow(peer, g, region.Infos(a.regions.Seal())); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.know(peer)
+	return nil
+}
+
+// know makes a peer that has added us more than a stranger, for as long as its link lasts. It is
+// called within mu.
+func (a *agent) know(peer nixl.PeerID) {
+	if l := a.in[peer]; l != nil {
+		a.strangers.remove(l)
+	}
 }
 
 // Revoke has its proof as soon as the system call that moves bytes has returned: between
@@ -228,8 +244,8 @@ func (a *agent) disconnect() {
 	for l := range a.links {
 		l.remove(fmt.Errorf("%w: %w", nixl.ErrGone, nixl.ErrClosed))
 	}
-	for socket := range a.shaking {
-		socket.Close()
+	for _, c := range a.callers.members {
+		c.it.drop()
 	}
 }
 
@@ -248,6 +264,7 @@ func (a *agent) forget(l *link, cause error) {
 	} else {
 		delete(a.in, l.peer)
 		delete(a.nonces, l.nonce)
+		a.strangers.remove(l)
 	}
 	last := !removed && a.in[l.peer] == nil && a.out[l.peer] == nil
 	a.mu.Unlock()

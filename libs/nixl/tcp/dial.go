@@ -198,6 +198,7 @@ func (a *agent) install(l *link) error {
 	l.order = a.opened
 	a.links[l] = struct{}{}
 	a.out[l.peer] = l
+	a.know(l.peer)
 	delete(a.outcast, l.peer)
 	a.tasks.Go(l.run)
 	return nil

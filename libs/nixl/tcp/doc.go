@@ -30,6 +30,15 @@
 // ends the peer's earlier link: of a cut, one side may know long before the other. A peer
 // that is fenced, wants another incarnation or has another KV format is refused.
 //
+// # Floods
+//
+// What anybody who reaches the port can bring about is bounded, in all and for each address (of
+// IPv6 each /64): connections that have not said who they are, and links of peers that nobody
+// here has met, as they were neither added nor allowed anything. Who comes is let in, and the oldest of
+// the address that has too many or most gives way. So a peer that is known keeps its link, and one
+// that connects is served beside a flood from elsewhere. One that shares its address with the
+// flood has to say hello before that many others come.
+//
 // # Frames
 //
 // All numbers are little-endian. A frame is: payload length, 4 bytes; crc32c of type and

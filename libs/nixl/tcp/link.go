@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -20,9 +21,10 @@ const goodbyeTimeout = 500 * time.Millisecond
 type link struct {
 	agent   *agent
 	peer    nixl.PeerID
-	order   uint64 // by age
-	attempt uint64 // of a peer that added us, by which it numbers its links
-	added   bool   // we added the peer, else it added us
+	order   uint64       // by age
+	attempt uint64       // of a peer that added us, by which it numbers its links
+	from    netip.Prefix // of a peer that added us
+	added   bool         // we added the peer, else it added us
 	verify  bool
 	nonce   nonce
 	regions []nixl.RegionInfo // of a peer that we added

@@ -13,57 +13,77 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl/internal/wire"
 )
 
-const (
-	// maxShaking bounds the connections that have not said who they are; further ones are closed.
-	maxShaking = 256
-)
+// caller is a connection that has not said who it is.
+type caller struct {
+	raw    net.Conn
+	socket net.Conn           // raw, or TLS over it
+	drop   context.CancelFunc // ends the handshake
+	done   func() error       // within's
+}
 
 // accept greets each connection in a task of its own. Run closes the listener to end it.
 func (a *agent) accept() {
 	lifecycle.Accept(a.life, a.config.Logger.With("transport", transport), a.listener.Accept, func(socket net.Conn) {
-		if !a.track(socket) || !a.spawn(func() { a.greet(socket) }) {
+		ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+		c := &caller{raw: socket, socket: socket, drop: cancel}
+		if !a.track(c) || !a.spawn(func() { a.greet(ctx, c) }) {
+			cancel()
 			socket.Close()
 		}
 	})
 }
 
-// track makes sure that a socket in its handshake is closed when the agent ends.
-func (a *agent) track(socket net.Conn) bool {
+// track makes sure that a handshake ends with the agent, and when there are too many. Nothing is
+// waited for, as others want to be accepted meanwhile.
+func (a *agent) track(c *caller) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
 		return false
 	}
-	if len(a.shaking) >= maxShaking {
-		if !a.crowded {
-			a.config.Logger.Warn("nixl connections are refused: too many have not said who they are",
-				"transport", transport, "connections", maxShaking, "from", socket.RemoteAddr().String())
-		}
-		a.crowded = true // until there is room again: one line for each time
-		return false
+	out, full := a.callers.add(c, placeOf(c.raw))
+	if !full {
+		return true
 	}
-	a.crowded = false
-	a.shaking[socket] = struct{}{}
+	out.drop()
+	if a.callers.tell(time.Now()) {
+		a.config.Logger.Warn("nixl connections are closed: too many have not said who they are",
+			"transport", transport, "connections", len(a.callers.members), "from", out.raw.RemoteAddr().String())
+	}
 	return true
 }
 
-func (a *agent) untrack(socket net.Conn) {
+// untrack tells whether the caller was tracked still; else it has been dropped.
+func (a *agent) untrack(c *caller) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.shaking, socket)
+	return a.callers.remove(c)
+}
+
+// keep lets a caller stay whose handshake is done, unless that comes too late.
+func (a *agent) keep(c *caller) error {
+	if !a.untrack(c) {
+		return context.Canceled
+	}
+	return c.done()
 }
 
 // greet reads the first frame of a connection, and lets it become part of a link.
-func (a *agent) greet(raw net.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
-	defer cancel()
-	l, err := a.shake(ctx, raw)
-	if err != nil {
-		part(raw)
+func (a *agent) greet(ctx context.Context, c *caller) {
+	l, err := a.shake(ctx, c)
+	dropped := ctx.Err() == context.Canceled // by us, who have said so or are at our end
+	switch {
+	case err != nil && ctx.Err() == nil:
+		part(c.raw)
+	case err != nil:
+		c.raw.Close()
 	}
-	a.untrack(raw)
+	a.untrack(c)
+	c.drop()
 	if err != nil {
-		a.config.Logger.Warn("nixl connection refused", "transport", transport, "from", raw.RemoteAddr().String(), "error", err)
+		if !dropped {
+			a.config.Logger.Warn("nixl connection refused", "transport", transport, "from", c.raw.RemoteAddr().String(), "error", err)
+		}
 		return
 	}
 	if l != nil {
@@ -73,18 +93,14 @@ func (a *agent) greet(raw net.Conn) {
 }
 
 // shake returns the link to be run, if the connection opens one.
-func (a *agent) shake(ctx context.Context, raw net.Conn) (*link, error) {
-	socket, err := a.secureTaken(ctx, raw)
-	if err != nil {
+func (a *agent) shake(ctx context.Context, c *caller) (l *link, err error) {
+	if c.socket, err = a.secureTaken(ctx, c.raw); err != nil {
 		return nil, err
 	}
-	deadline, _ := ctx.Deadline()
-	if err := socket.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
-	k, payload, err := readFirst(socket)
+	c.done = within(ctx, c.raw)
+	k, payload, err := readFirst(c.socket)
 	if errors.Is(err, errWithTLS) {
-		return nil, errors.Join(err, refuse(raw, err))
+		return nil, errors.Join(err, refuse(c.raw, err))
 	}
 	if err == nil && k != wire.Hello && k != kindJoin {
 		err = fmt.Errorf("%w: type %d before the hello", wire.ErrFrame, k)
@@ -95,20 +111,23 @@ func (a *agent) shake(ctx context.Context, raw net.Conn) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l *link
 	if k == wire.Hello {
-		l, err = a.welcome(ctx, socket, payload)
+		l, err = a.welcome(ctx, c, payload)
 	} else {
-		err = a.join(socket, payload)
+		err = a.join(c, payload)
 	}
 	if err != nil {
-		return nil, errors.Join(err, refuse(socket, err))
+		return nil, errors.Join(err, refuse(c.socket, err))
 	}
 	return l, nil
 }
 
-func refuse(socket net.Conn, err error) error {
-	payload, err := wire.EncodeRefusal(err)
+// refuse says why, to one who may not read it.
+func refuse(socket net.Conn, why error) error {
+	payload, err := wire.EncodeRefusal(why)
+	if err == nil {
+		err = socket.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	}
 	if err == nil {
 		_, err = socket.Write(wire.Append(nil, wire.Refusal, payload))
 	}
@@ -116,7 +135,7 @@ func refuse(socket net.Conn, err error) error {
 }
 
 // welcome admits a peer and tells it so.
-func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*link, error) {
+func (a *agent) welcome(ctx context.Context, caller *caller, payload []byte) (*link, error) {
 	h, err := parse[hello](payload)
 	if err != nil {
 		return nil, err
@@ -127,7 +146,7 @@ func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*
 		err = h.check()
 	}
 	if err == nil {
-		err = covers(socket, m.Peer.Name)
+		err = covers(caller.socket, m.Peer.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -137,18 +156,17 @@ func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*
 		return nil, err
 	}
 	l := a.newLink(m.Peer, min(h.Connections, a.config.Connections))
-	l.attempt = h.Attempt
+	l.attempt, l.from = h.Attempt, placeOf(caller.raw)
 	_, _ = rand.Read(l.nonce[:]) // never fails
-	c := newConn(socket, wire.MaxPayloadBytes)
-	if err := l.attach(0, c); err != nil {
+	if err := l.attach(0, newConn(caller.socket, wire.MaxPayloadBytes)); err != nil {
 		return nil, err
 	}
 	if err := a.admit(ctx, l); err != nil {
 		return nil, err
 	}
-	err = sendJSON(socket, wire.Welcome, welcome{metadata, l.nonce[:], len(l.conns) - 1, h.Verify || a.config.Verify == VerifyOn})
+	err = sendJSON(caller.socket, wire.Welcome, welcome{metadata, l.nonce[:], len(l.conns) - 1, h.Verify || a.config.Verify == VerifyOn})
 	if err == nil {
-		err = socket.SetDeadline(time.Time{})
+		err = a.keep(caller)
 	}
 	if err != nil { // the link has been seen, so that it must come to its end
 		l.stop(gone(err))
@@ -160,7 +178,10 @@ func (a *agent) welcome(ctx context.Context, socket net.Conn, payload []byte) (*
 // ended first.
 func (a *agent) admit(ctx context.Context, l *link) error {
 	for {
-		former, err := a.tryAdmit(l)
+		former, stranger, err := a.tryAdmit(l)
+		if stranger != nil {
+			stranger.kill(nil)
+		}
 		if err != nil || former == nil {
 			return err
 		}
@@ -173,30 +194,48 @@ func (a *agent) admit(ctx context.Context, l *link) error {
 	}
 }
 
-// tryAdmit returns the former link if that is in the way.
-func (a *agent) tryAdmit(l *link) (former *link, err error) {
+// tryAdmit returns the former link if that is in the way, or the one of a stranger that has to go.
+func (a *agent) tryAdmit(l *link) (former, stranger *link, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.ended:
-		return nil, fmt.Errorf("%w: the agent is closed", nixl.ErrGone)
+		return nil, nil, fmt.Errorf("%w: the agent is closed", nixl.ErrGone)
 	case a.fenced[l.peer]:
-		return nil, nixl.ErrFenced
+		return nil, nil, nixl.ErrFenced
 	case a.in[l.peer] != nil && a.in[l.peer].attempt >= l.attempt:
-		return nil, fmt.Errorf("attempt %d of %s comes after attempt %d", l.attempt, l.peer, a.in[l.peer].attempt)
+		return nil, nil, fmt.Errorf("attempt %d of %s comes after attempt %d", l.attempt, l.peer, a.in[l.peer].attempt)
 	case a.in[l.peer] != nil:
-		return a.in[l.peer], nil
+		return a.in[l.peer], nil, nil
 	}
 	a.opened++
 	l.order = a.opened
 	a.links[l] = struct{}{}
 	a.in[l.peer] = l
 	a.nonces[l.nonce] = l
-	return nil, nil
+	if a.out[l.peer] == nil && !a.grants.Knows(l.peer) {
+		stranger = a.admitStranger(l)
+	}
+	return nil, stranger, nil
+}
+
+// admitStranger stops the link of another stranger if there are too many. Nobody here misses it.
+// It is called within mu.
+func (a *agent) admitStranger(l *link) *link {
+	out, full := a.strangers.add(l, l.from)
+	if !full {
+		return nil
+	}
+	out.remove(fmt.Errorf("%w: too many have connected that nobody here has met", nixl.ErrGone))
+	if a.strangers.tell(time.Now()) {
+		a.config.Logger.Warn("nixl peers are disconnected: too many have connected that nobody here has met",
+			"transport", transport, "peers", len(a.strangers.members), "from", out.from.String())
+	}
+	return out
 }
 
 // join makes a data connection part of the link whose nonce it knows.
-func (a *agent) join(socket net.Conn, payload []byte) error {
+func (a *agent) join(caller *caller, payload []byte) error {
 	j, err := parse[join](payload)
 	if err == nil {
 		err = j.check()
@@ -210,17 +249,17 @@ func (a *agent) join(socket net.Conn, payload []byte) error {
 	if l == nil {
 		return fmt.Errorf("%w: no link has that nonce", nixl.ErrGone)
 	}
-	if err := covers(socket, l.peer.Name); err != nil {
+	if err := covers(caller.socket, l.peer.Name); err != nil {
 		return err
 	}
-	c := newConn(socket, maxHead)
+	if err := a.keep(caller); err != nil { // before it is part of the link, which would end with it
+		return err
+	}
+	c := newConn(caller.socket, maxHead)
 	if err := l.attach(j.Index, c); err != nil {
 		return err
 	}
-	if err = sendJSON(socket, wire.Welcome, struct{}{}); err == nil {
-		err = socket.SetDeadline(time.Time{})
-	}
-	if err != nil {
+	if err := sendJSON(caller.socket, wire.Welcome, struct{}{}); err != nil {
 		l.stop(gone(err))
 		return err
 	}

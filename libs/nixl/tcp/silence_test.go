@@ -189,27 +189,6 @@ func TestAnEarlierAttemptDoesNotTakeThePlace(t *testing.T) {
 	later.wantAnswer(6, nil)
 }
 
-// TestConnectionsThatSayNothing hold nobody up, and there is a bound to them.
-func TestConnectionsThatSayNothing(t *testing.T) {
-	h, writer := start(t, "decode"), start(t, "prefill")
-	h.allow(t, writer.ID())
-	for range maxShaking / 2 {
-		dialRaw(t, h)
-	}
-	writer.add(t, h)
-	exchangeBlocks(t, writer, h, 2, 1)
-	for range maxShaking {
-		dialRaw(t, h)
-	}
-	if _, err := dialRaw(t, h).Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
-		t.Fatalf("the last of too many connections goes on: %v", err)
-	}
-	exchangeBlocks(t, writer, h, 2, 3)
-	if err := h.Close(); err != nil { // waits for none of them
-		t.Fatal(err)
-	}
-}
-
 // TestTheGoodbyeArrives although more bytes come than the host has looked at.
 func TestTheGoodbyeArrives(t *testing.T) {
 	h := start(t, "decode")

@@ -95,6 +95,13 @@ func (t *Table) Find(peer nixl.PeerID, op nixl.Op, region nixl.RegionID, g *nixl
 	return e, nil
 }
 
+// Knows tells whether peer has a grant.
+func (t *Table) Knows(peer nixl.PeerID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.grants[peer]) > 0
+}
+
 func (t *Table) lookUp(peer nixl.PeerID, k key) *Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()

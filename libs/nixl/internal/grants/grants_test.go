@@ -203,3 +203,13 @@ func TestAForgottenGrantInUseIsNoProof(t *testing.T) {
 		t.Fatal("an unused grant was kept")
 	}
 }
+
+func TestAPeerIsKnownWhileItHasAGrant(t *testing.T) {
+	table := allowed(t, grant)
+	if !table.Knows(writer) || table.Knows(nixl.PeerID{Name: writer.Name, Incarnation: "2"}) {
+		t.Fatal("want the one that has a grant, and no other life of it")
+	}
+	if err := table.Revoke(t.Context(), writer, grant.Number); err != nil || table.Knows(writer) {
+		t.Fatalf("%v, known: %t, want neither", err, table.Knows(writer))
+	}
+}
