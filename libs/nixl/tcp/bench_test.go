@@ -5,6 +5,7 @@ package tcp
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -19,6 +20,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/memory"
+	"github.com/switchyard-llm/switchyard/libs/nixl/nixltest/certs"
 )
 
 const benchBytes = 64 << 20
@@ -265,6 +267,32 @@ func againstPump(b *testing.B, op nixl.Op, size, connections int, verify Verify)
 	b.ReportMetric(theirsBest.Seconds()/oursBest.Seconds(), "best-ratio")
 	b.ReportMetric(theirsCPU.Seconds()/oursCPU.Seconds(), "cpu-ratio")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkTLS compares what TLS leaves of the throughput, round by round, with TCP alone.
+func BenchmarkTLS(b *testing.B) {
+	ca := certs.New(b)
+	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
+		b.Run(op.String(), func(b *testing.B) {
+			_, _, plain := benchLink(b, op, 1<<20, func(*Config) {})
+			_, _, secret := benchLink(b, op, 1<<20, func(c *Config) { c.TLS = issue(b, ca, c.Name) })
+			best := make(map[nixl.Transfer]time.Duration)
+			for b.Loop() {
+				for _, t := range []nixl.Transfer{plain, secret} {
+					began := time.Now()
+					if err := errors.Join(t.Post(b.Context()), t.Wait(b.Context())); err != nil {
+						b.Fatal(err)
+					}
+					if d := time.Since(began); best[t] == 0 || d < best[t] {
+						best[t] = d
+					}
+				}
+			}
+			b.ReportMetric(benchBytes/1e9/best[plain].Seconds(), "best-plain-GB/s")
+			b.ReportMetric(benchBytes/1e9/best[secret].Seconds(), "best-GB/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }
 
 // BenchmarkPost is Make and Post of 4,096 prepared blocks, without the copies.

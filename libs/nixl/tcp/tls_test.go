@@ -21,7 +21,7 @@ import (
 )
 
 // issue gives a certificate of an authority for these names, and trusts those of that authority.
-func issue(t *testing.T, ca certs.Authority, names ...string) *TLS {
+func issue(t testing.TB, ca certs.Authority, names ...string) *TLS {
 	t.Helper()
 	pair, err := tls.X509KeyPair(ca.Issue(t, names))
 	if err != nil {
