@@ -30,6 +30,7 @@ var (
 	everyWorker = map[string]string{
 		"nats": `""`, "transport": "pigeon", "sockets": `""`, "transfer_listen": free, "transfer_advertise": free,
 		"transfer_connections": "17", "transfer_verify": free, "transfer_silence": "1ms",
+		"transfer_tls.cert": free, "transfer_tls.key": free, "transfer_tls.ca": free, // one alone: the error names those that lack
 		"engine.kind": "steam", "engine.model": `""`, "engine.name": free, "engine.block_tokens": "24", "engine.threads": "-1", "engine.style": "shove",
 		"pool.tokens": "0", "pool.step_tokens": "64", "pool.running_max": "0", "pool.waiting_max": "-1", "pool.quarantine_max": "-1", "pool.poison": free, "pool.prefault": free,
 		"queue.jobs": "0", "queue.ack_wait": "1ms", "queue.timeout": "0s",
