@@ -121,7 +121,7 @@ func TestConfigNamesTheFieldThatCannotBe(t *testing.T) {
 		"default_max_tokens": func(c *processor.Config) { c.DefaultMaxTokens = 0 },
 		"max_requests":       func(c *processor.Config) { c.MaxRequests = 0 },
 		"migrations":         func(c *processor.Config) { c.Migrations = -1 },
-		"router.policy":     func(c *processor.Config) { c.Router.Policy = "x" },
+		"router.policy":      func(c *processor.Config) { c.Router.Policy = "x" },
 	} {
 		cfg := processor.DefaultConfig()
 		change(&cfg)
