@@ -58,3 +58,42 @@ func styleLikeLocal(t *testing.T, style worker.Style, transport string) {
 		t.Errorf("%d bytes moved for %d rows, want %d", moved, w.received, want)
 	}
 }
+
+// TestAHoldThatEndsWhileItIsRead has prefill workers that hold nothing for long enough. The decode
+// workers end their reading with the hold, and decode from nothing that they have read.
+func TestAHoldThatEndsWhileItIsRead(t *testing.T) {
+	for _, transport := range []string{worker.Shm, worker.TCP} {
+		t.Run(transport, func(t *testing.T) { holdEnds(t, transport) })
+	}
+}
+
+func holdEnds(t *testing.T, transport string) {
+	const reason = "fallback_read"
+	shape := cputest.Tiny()
+	c := start(t, options{
+		shape:  shape,
+		decode: func(_ int, d *decodeConfig) { d.Transport, d.Engine.Style = transport, worker.Pull },
+		prefill: func(_ int, p *prefillConfig) {
+			p.Transport, p.Engine.Style, p.Hold, p.HoldPerToken = transport, worker.Pull, 1, 0
+		},
+	})
+	src := newSource(9, shape.VocabTokens)
+	var b batch
+	for range 12 {
+		b.requests = append(b.requests, src.next())
+	}
+	b.want = c.references(b.requests)
+	c.setPolicy(remote, generationv1.Placement_PLACEMENT_FALLBACK)
+	before := c.idle()
+	n := uint64(c.compare(b, c.askAll(b)())[generationv1.Placement_PLACEMENT_FALLBACK]) // a short prompt may be read in time
+	if n == 0 {
+		t.Error("no prompt was computed by the decode workers after all")
+	}
+	fell := uint64(0)
+	for i, d := range c.idle().decodes {
+		fell += d.GetHandOff().GetReasons()[reason] - before.decodes[i].GetHandOff().GetReasons()[reason]
+	}
+	if fell != n {
+		t.Errorf("%d of %d fallbacks by %s", fell, n, reason)
+	}
+}
