@@ -184,13 +184,14 @@ func TestWorkerThatGivesASequenceUpIsLeft(t *testing.T) {
 
 func TestWithoutWorkers(t *testing.T) {
 	h := start(t, options{config: func(c *processor.Config) { c.DispatchWait = 100 * time.Millisecond }})
-	begin := time.Now()
 	if r := h.generate(t.Context(), request("x", 5)); rpc.Code(r.err) != codes.Unavailable || rpc.Reason(r.err) != "NO_WORKER" {
 		t.Errorf("no worker known: %v", r.err)
 	}
 	w := workertest.Start(t, "w", nil)
 	w.Kill()
 	h.members.set(instance(w))
+	h.untilContext(t, contextTokens)
+	begin := time.Now()
 	if r := h.generate(t.Context(), request("x", 5)); rpc.Code(r.err) != codes.Unavailable || time.Since(begin) < 100*time.Millisecond {
 		t.Errorf("a worker known that cannot be reached: %v after %v", r.err, time.Since(begin))
 	}
@@ -201,6 +202,7 @@ func TestRequestWaitsForAKnownWorker(t *testing.T) {
 	gone := workertest.Start(t, "gone", nil)
 	gone.Kill()
 	h.members.set(instance(gone))
+	h.untilContext(t, contextTokens)
 	done := make(chan result, 1)
 	go func() { done <- h.generate(t.Context(), request("x", 5)) }()
 	w := workertest.Start(t, "w", nil)
