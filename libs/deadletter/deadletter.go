@@ -24,7 +24,22 @@ const (
 	lettersMax = 10_000
 	bytesMax   = 16 << 20
 	ageMax     = 30 * 24 * time.Hour
+
+	// answerWithin bounds one question to NATS: a server that is just starting may never answer it.
+	answerWithin = 500 * time.Millisecond
 )
+
+// persist asks until it was answered, or ctx ends.
+func persist(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		bounded, cancel := context.WithTimeout(ctx, answerWithin)
+		err := ask(bounded)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
 
 // Send adds a letter, to a stream that it makes if it is not there.
 func Send(ctx context.Context, nc *nats.Conn, letter *generationv1.DeadLetter) error {
@@ -32,18 +47,27 @@ func Send(ctx context.Context, nc *nats.Conn, letter *generationv1.DeadLetter) e
 	if err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
-	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: Stream, Subjects: []string{Subject}, Storage: jetstream.FileStorage,
-		MaxMsgs: lettersMax, MaxBytes: bytesMax, MaxAge: ageMax,
-	})
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", Stream, err)
-	}
 	data, err := protojson.Marshal(letter)
 	if err != nil {
 		return fmt.Errorf("encode a dead letter: %w", err)
 	}
-	if _, err := js.Publish(ctx, Subject, data); err != nil {
+	err = persist(ctx, func(ctx context.Context) error {
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: Stream, Subjects: []string{Subject}, Storage: jetstream.FileStorage,
+			MaxMsgs: lettersMax, MaxBytes: bytesMax, MaxAge: ageMax,
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", Stream, err)
+	}
+	// One whose answer was lost may be there already, which its id tells.
+	id := jetstream.WithMsgID(fmt.Sprint(letter.GetRequestId(), letter.GetTime().AsTime().UnixNano()))
+	err = persist(ctx, func(ctx context.Context) error {
+		_, err := js.Publish(ctx, Subject, data, id)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("publish to %s: %w", Subject, err)
 	}
 	return nil
@@ -55,7 +79,11 @@ func Latest(ctx context.Context, nc *nats.Conn, n int) ([]*generationv1.DeadLett
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	stream, err := js.Stream(ctx, Stream)
+	var stream jetstream.Stream
+	err = persist(ctx, func(ctx context.Context) (err error) {
+		stream, err = js.Stream(ctx, Stream)
+		return err
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
@@ -68,7 +96,11 @@ func Latest(ctx context.Context, nc *nats.Conn, n int) ([]*generationv1.DeadLett
 		if state.LastSeq-sequence >= uint64(n) {
 			continue
 		}
-		m, err := stream.GetMsg(ctx, sequence)
+		var m *jetstream.RawStreamMsg
+		err := persist(ctx, func(ctx context.Context) (err error) {
+			m, err = stream.GetMsg(ctx, sequence)
+			return err
+		})
 		if errors.Is(err, jetstream.ErrMsgNotFound) { // somebody deleted it
 			continue
 		}
