@@ -66,7 +66,10 @@ type known struct {
 }
 
 func TestRandomHistoryKeepsEveryInvariant(t *testing.T) {
-	const steps = 20_000
+	steps := 20_000
+	if testing.Short() {
+		steps = 10_000
+	}
 	for _, bits := range []int{64, 5} {
 		t.Run(fmt.Sprintf("hash of %d bits", bits), func(t *testing.T) {
 			pool, err := block.NewPool(block.Config{Blocks: historyBlocks, BlockTokens: historySize, Chain: mix(bits), HeldCap: 3, QuarantineCap: 6})

@@ -10,6 +10,9 @@ import (
 
 // TestNothingIsAllocatedPerBlock compares transfers of few and of many runs.
 func TestNothingIsAllocatedPerBlock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it counts nothing under the race detector, and takes long")
+	}
 	target, writer := start(t, "decode"), start(t, "prefill")
 	target.allow(t, writer.ID())
 	id := writer.add(t, target)

@@ -26,7 +26,10 @@ func randomFacts(r *rand.Rand) Facts {
 
 // A change that speaks for one way never makes the decision go the other way.
 func TestTheDecisionIsMonotone(t *testing.T) {
-	const rounds = 200_000
+	rounds := 200_000
+	if testing.Short() {
+		rounds = 50_000
+	}
 	more := func(r *rand.Rand) int { return 1 + r.IntN(100) }
 	for name, tc := range map[string]struct {
 		change func(r *rand.Rand, p *Policy, f *Facts) // for remote
