@@ -238,5 +238,11 @@ type Retirer interface {
 	Retire(ctx context.Context, peer PeerID, region RegionID, blocks []block.ID, still Still) error
 }
 
+// Chooser is an Agent that has several ways to a peer.
+type Chooser interface {
+	// Way names the transport by which a peer was added, as its metadata have it; empty: it was not.
+	Way(peer PeerID) string
+}
+
 // Still calls replace once, while nobody writes into the moving blocks, and returns its error.
 type Still func(ctx context.Context, moving []block.ID, replace func(keep func(block.ID) bool) error) error

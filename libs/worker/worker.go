@@ -76,6 +76,7 @@ type Worker struct {
 	card   engine.Card
 	memory *memory.Memory
 	region nixl.Region
+	probe  scratch
 
 	Agent     nixl.Agent
 	Pool      *block.Pool
@@ -84,7 +85,7 @@ type Worker struct {
 	poisoned atomic.Uint64 // blocks
 }
 
-// New registers the pool's memory with the agent and binds the executor to it.
+// New registers the pool's memory with the agent, and some for probes, and binds the executor to the pool's.
 func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("worker: pool.%w", err)
@@ -116,6 +117,16 @@ func (w *Worker) openMemory(deps Deps, blocks int) (err error) {
 	if open == nil {
 		open = memory.Anonymous
 	}
+	if err = w.openPool(open, deps.Agent, blocks); err != nil {
+		return err
+	}
+	if w.probe, err = openScratch(open, deps.Agent); err != nil { // after the pool's, which is region 0
+		return errors.Join(fmt.Errorf("memory for probes: %w", err), w.region.Close(), w.memory.Close())
+	}
+	return nil
+}
+
+func (w *Worker) openPool(open opener, agent nixl.Agent, blocks int) (err error) {
 	if w.memory, err = open(blocks * w.card.Layout.BlockBytes()); err != nil {
 		return err
 	}
@@ -123,7 +134,7 @@ func (w *Worker) openMemory(deps Deps, blocks int) (err error) {
 		err = w.memory.Prefault()
 	}
 	if err == nil {
-		w.region, err = deps.Agent.Register(w.memory, w.card.Layout, blocks)
+		w.region, err = agent.Register(w.memory, w.card.Layout, blocks)
 	}
 	if err != nil {
 		return errors.Join(err, w.memory.Close())
@@ -131,7 +142,9 @@ func (w *Worker) openMemory(deps Deps, blocks int) (err error) {
 	return nil
 }
 
-func (w *Worker) closeMemory() error { return errors.Join(w.region.Close(), w.memory.Close()) }
+func (w *Worker) closeMemory() error {
+	return errors.Join(w.probe.close(), w.region.Close(), w.memory.Close())
+}
 
 // ID names the worker and this life of it.
 func (w *Worker) ID() nixl.PeerID { return w.id }

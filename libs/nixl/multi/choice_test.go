@@ -97,6 +97,12 @@ func TestAPeerIsReachedByTheBestWayThatLeadsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	ways := one.(nixl.Chooser)
+	for peer, want := range map[nixl.PeerID]string{near.ID(): "inproc", far.ID(): "shm", plain.ID(): "shm", one.ID(): ""} {
+		if got := ways.Way(peer); got != want {
+			t.Errorf("the way to %s is %q, want %q", peer, got, want)
+		}
+	}
 	// Who is reached by inproc can be revoked, who maps memory cannot.
 	for peer, want := range map[nixl.Agent]error{near: nil, far: nixl.ErrStillAlive} {
 		if err := peer.Revoke(within(t), one.ID(), 1); !errors.Is(err, want) {

@@ -71,6 +71,18 @@ func parse(metadata []byte) (map[string][]byte, error) {
 	return offers, nil
 }
 
+// DescribeWay reads what an agent has published for one transport.
+func DescribeWay(metadata []byte, transport string) (nixl.Metadata, error) {
+	offers, err := parse(metadata)
+	if err != nil {
+		return nixl.Metadata{}, err
+	}
+	if offers[transport] == nil {
+		return nixl.Metadata{}, fmt.Errorf("nixl metadata: not by %s: %w", transport, nixl.ErrUnreachable)
+	}
+	return nixl.ParseMetadata(offers[transport])
+}
+
 // Describe reads what an agent has published, by the first of its transports: they all have
 // the same regions.
 func Describe(metadata []byte) (nixl.Metadata, error) {
@@ -109,6 +121,22 @@ func (a *agent) way(peer nixl.PeerID) (nixl.Agent, error) {
 		return t, nil
 	}
 	return nil, nixl.ErrUnknownPeer
+}
+
+var _ nixl.Chooser = (*agent)(nil)
+
+// Way implements nixl.Chooser.
+func (a *agent) Way(peer nixl.PeerID) string {
+	by, err := a.way(peer)
+	if err != nil {
+		return ""
+	}
+	for _, t := range a.transports {
+		if t.Agent == by {
+			return t.Name
+		}
+	}
+	return ""
 }
 
 func (a *agent) RemovePeer(peer nixl.PeerID) error {
