@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/telemetry"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/speed"
 )
 
 // observe shows the counters of the hand-offs, and what was learnt from them, as metrics.
@@ -25,8 +26,7 @@ func (d *DecodeWorker) observe(m metric.MeterProvider) (err error) {
 			Name: "switchyard.handoff.learnt", Help: "What prefills are taken to take, in microseconds, by part", Label: "part", Gauge: true, Read: d.learnt,
 		},
 		telemetry.Observed{
-			Name: "switchyard.handoff.link", Help: "Bandwidth from each prefill worker, as measured, in bytes per second", Label: "peer", Gauge: true,
-			Read: func() map[string]uint64 { return d.speeds.LinkBytesPerSecond(time.Now()) },
+			Name: "switchyard.handoff.link", Help: "Bandwidth from each prefill worker, as measured, in bytes per second", Label: "peer", Gauge: true, Read: d.measuredLinks,
 		},
 		counts("switchyard.handoff.sequences", "Sequences by where their prompt was computed", "placement",
 			func(r *decodeworkerv1.HandOffReport) map[string]uint64 {
@@ -63,4 +63,15 @@ func (d *DecodeWorker) learnt() map[string]uint64 {
 		parts[part] = uint64(t.Microseconds())
 	}
 	return parts
+}
+
+// measuredLinks are the bandwidths that a probe or transfers have told, by prefill worker.
+func (d *DecodeWorker) measuredLinks() map[string]uint64 {
+	measured := make(map[string]uint64)
+	for _, l := range d.speeds.Links(time.Now()) {
+		if l.MeasuredBy != speed.ByStart {
+			measured[l.PrefillWorker] = uint64(l.BytesPerSecond)
+		}
+	}
+	return measured
 }

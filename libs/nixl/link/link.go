@@ -83,12 +83,20 @@ func (l *Link) Observe(bytes int, took time.Duration) {
 	defer l.mu.Unlock()
 	moving := b * l.perByte.value
 	if bytes > tinyBytes && (d >= tells*l.latency.value || moving >= d) {
-		// At least half of the time was spent moving, else a latency that was learnt too
-		// high would make the link look infinitely fast.
-		l.perByte.add(max(d-l.latency.value, d/2) / b)
+		l.perByte.add(moved(d, l.latency.value) / b)
 		return
 	}
 	l.latency.add(max(0, d-moving))
+}
+
+// moved is how much of a transfer's time was spent moving. At least half was, else a latency
+// that was learnt too high would make the link look infinitely fast.
+func moved(took, latency float64) float64 { return max(took-latency, took/2) }
+
+// Probed is what a probe tells: tiny transfers take the latency, and one of so many bytes, which
+// should be many latencies, took so long.
+func Probed(latency time.Duration, bytes int, took time.Duration) Estimate {
+	return Estimate{float64(bytes) / moved(took.Seconds(), latency.Seconds()), latency}
 }
 
 // Estimate is what is expected now.

@@ -65,6 +65,15 @@ func TestOneProbeReplacesTheStart(t *testing.T) {
 	}
 }
 
+func TestAProbeIsTheLineThroughItsTransfers(t *testing.T) {
+	w := wire{1e9, 200 * time.Microsecond}
+	e := Probed(w.latency, 4<<20, w.took(4<<20))
+	w.check(t, New(e), 0.001, 0, 4<<20, 64<<20)
+	if e := Probed(time.Second, 1000, time.Second); !near(e.BytesPerSecond, 2000, 1e-9) { // its latency hides what it moved
+		t.Errorf("got %+v", e)
+	}
+}
+
 // However wrong the start, transfers of one size are predicted rightly in the end.
 func TestTransfersOfOneSizeAreLearntFromAnyStart(t *testing.T) {
 	w := wire{5e9, 60 * time.Microsecond}

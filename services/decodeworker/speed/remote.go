@@ -1,10 +1,8 @@
 package speed
 
 import (
-	"maps"
 	"time"
 
-	"github.com/switchyard-llm/switchyard/libs/nixl/link"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 )
 
@@ -92,55 +90,4 @@ func (l *Learner) Lost(now time.Time, f disagg.Facts, after time.Duration) {
 	p := disagg.Predict(&f, 0)
 	rest := after + p.LocalTTFT - (p.RemoteTTFT - f.Speeds.RemoteOverhead)
 	l.remoteOverhead.take(now, max(0, rest.Seconds()), false)
-}
-
-// linksMax bounds the prefill workers that are remembered.
-const linksMax = 256
-
-// pair is the link with one prefill worker.
-type pair struct {
-	*link.Link
-	last time.Time
-}
-
-// links are those with the prefill workers. Which of them takes a job is not known when it is
-// queued, so that the decision goes by the mean over the jobs; these tell them apart for people.
-type links map[string]*pair
-
-func (l links) add(now time.Time, peer string, bytes int, took time.Duration) {
-	p := l[peer]
-	if p == nil {
-		if len(l) >= linksMax {
-			l.forgetOldest()
-		}
-		p = &pair{Link: link.New(link.Unknown.Start())}
-		l[peer] = p
-	}
-	p.last = now
-	p.Observe(bytes, took)
-}
-
-func (l links) forgetOldest() {
-	oldest := ""
-	for peer, e := range l {
-		if oldest == "" || e.last.Before(l[oldest].last) {
-			oldest = peer
-		}
-	}
-	delete(l, oldest)
-}
-
-// LinkBytesPerSecond is the bandwidth to each prefill worker that has written in the last
-// minutes, as measured.
-func (l *Learner) LinkBytesPerSecond(now time.Time) map[string]uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.links, func(_ string, p *pair) bool { return now.Sub(p.last) > 2*keepFor })
-	r := make(map[string]uint64, len(l.links))
-	for peer, p := range l.links {
-		if p.Measured() {
-			r[peer] = uint64(p.Estimate().BytesPerSecond)
-		}
-	}
-	return r
 }

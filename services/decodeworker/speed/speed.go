@@ -34,8 +34,8 @@ type Start struct {
 	LocalToken, Step, StepSequence time.Duration
 	// JobTokens is the length of the prompts that wait in the queue.
 	JobTokens int
-	// LinkBytesPerSecond and LinkLatency are of the transfers between workers. The latency
-	// is not learnt.
+	// LinkBytesPerSecond and LinkLatency are of the transfers between workers. Probes replace
+	// both; transfers teach the bandwidth only.
 	LinkBytesPerSecond float64
 	LinkLatency        time.Duration
 }
@@ -69,6 +69,8 @@ type Learner struct {
 	writeTail      estimate
 	step           line
 	links          links
+	startByteTime  float64 // of the links, until transfers have told
+	linkLatency    float64
 	look           look
 	seen           scheduler.Report
 	attached       uint64
@@ -78,6 +80,7 @@ type Learner struct {
 func New(start Start) *Learner {
 	l := &Learner{start: start, links: make(links)}
 	l.step.startFixed, l.step.startSlope = start.Step.Seconds(), start.StepSequence.Seconds()
+	l.believe()
 	return l
 }
 
@@ -101,7 +104,7 @@ func (l *Learner) speeds(now time.Time) disagg.Speeds {
 		RemoteOverhead:     seconds(l.remoteOverhead.value(now, (1-remoteShare)*local*float64(s.BlockTokens))),
 		Admission:          seconds(l.admission.value(now, 0)),
 		Job:                seconds(l.job.value(now, remote*float64(s.JobTokens))),
-		LinkBytesPerSecond: 1 / l.byteTime.value(now, 1/s.LinkBytesPerSecond), LinkLatency: s.LinkLatency,
+		LinkBytesPerSecond: 1 / l.byteTime.value(now, l.startByteTime), LinkLatency: seconds(l.linkLatency),
 		WriteTail: l.writeTail.value(now, 1),
 	}
 }

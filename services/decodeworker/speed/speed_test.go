@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard-llm/switchyard/libs/nixl/link"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 )
@@ -230,8 +231,12 @@ func TestANoteTellsTheSpeedOfItsParts(t *testing.T) {
 	near(t, "a job", s.Job.Seconds(), 0.303, 0.01)
 	near(t, "the bandwidth", s.LinkBytesPerSecond, 1e8, 0.01)
 	near(t, "the tail", s.WriteTail, 0.5, 0.01)
-	near(t, "the bandwidth to p", float64(l.LinkBytesPerSecond(epoch)["p"]), 1e8, 0.01)
-	if n := len(l.LinkBytesPerSecond(epoch.Add(time.Hour))); n != 0 {
+	if links := l.Links(epoch); len(links) != 1 || links[0].PrefillWorker != "p" || links[0].Class != link.Unknown || links[0].MeasuredBy != ByTransfers {
+		t.Errorf("the links are %+v", links)
+	} else {
+		near(t, "the bandwidth to p", links[0].BytesPerSecond, 1e8, 0.01)
+	}
+	if n := len(l.Links(epoch.Add(time.Hour))); n != 0 {
 		t.Errorf("%d links are remembered after an hour", n)
 	}
 }
