@@ -51,6 +51,7 @@ func (p *PrefillWorker) answered(event nixl.Event) {
 func (p *PrefillWorker) peerGone(peer nixl.PeerID) {
 	p.log.Info("a decode worker is gone", "peer", peer.String())
 	p.dropAll(nixl.ErrGone, func(c *call) bool { return c.decode == peer })
+	p.endProbes(func(of nixl.PeerID, _ probeLeave) bool { return of == peer })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for k, a := range p.tickets {

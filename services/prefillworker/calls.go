@@ -71,6 +71,14 @@ func newCalls() calls {
 	return calls{known: make(map[attemptKey]*call), idle: make(chan struct{})}
 }
 
+// nextGrant numbers a leave to read.
+func (s *calls) nextGrant() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grants++
+	return s.grants
+}
+
 func (s *calls) find(key attemptKey) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()

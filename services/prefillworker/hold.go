@@ -1,8 +1,6 @@
 package prefillworker
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,10 +35,7 @@ func (p *PrefillWorker) offer(c *call, t *task, first int) (*hold, error) {
 	for _, b := range blocks[first/layout.BlockTokens : layout.Blocks(t.spec.Len())] {
 		h.refs = append(h.refs, block.Ref{ID: b, Generation: p.deps.Worker.Pool.Generation(b)})
 	}
-	p.calls.mu.Lock()
-	p.calls.grants++
-	h.grant = p.calls.grants
-	p.calls.mu.Unlock()
+	h.grant = p.calls.nextGrant()
 	if err := p.deps.Worker.Agent.Allow(c.decode, nixl.Grant{Number: h.grant, Op: nixl.Read, Blocks: h.refs}); err != nil {
 		return nil, fmt.Errorf("allow %s to read: %w", c.decode, err)
 	}
@@ -61,11 +56,7 @@ func (t *task) answer(first *result, h *hold) *prefillworkerv1.PrefillResponse {
 
 // free gives back what a call held.
 func (p *PrefillWorker) free(c *call, h *hold) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nothing waits for a reader: what it reads from now on is stale
-	if err := p.deps.Worker.Agent.Revoke(ctx, c.decode, h.grant); err != nil && !errors.Is(err, nixl.ErrStillAlive) {
-		p.log.Warn("a leave to read could not be revoked", "peer", c.decode.String(), "error", err)
-	}
+	p.revoke(c.decode, h.grant)
 	h.q.Release()
 	p.calls.leave(c)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 )
 
-// lingerEvery is how often attempts are looked at that ended in doubt, and holds.
+// lingerEvery is how often attempts are looked at that ended in doubt, and what readers may read.
 const lingerEvery = 250 * time.Millisecond
 
 // lingering is an attempt that is over, of which some transfer may still move bytes: its
@@ -23,8 +23,8 @@ func (p *PrefillWorker) linger(a *attempt, transfers []nixl.Transfer) {
 	p.lingering = append(p.lingering, lingering{a, transfers})
 }
 
-// lingerLoop forgets the attempts in doubt once they have settled, and ends the holds that
-// are over.
+// lingerLoop forgets the attempts in doubt once they have settled, and ends the holds and the
+// leaves to probe that are over.
 func (p *PrefillWorker) lingerLoop(ctx context.Context) error {
 	ticker := time.NewTicker(lingerEvery)
 	defer ticker.Stop()
@@ -34,6 +34,7 @@ func (p *PrefillWorker) lingerLoop(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			p.sweepCalls(now)
+			p.endProbes(func(_ nixl.PeerID, l probeLeave) bool { return !l.expiry.After(now) })
 		}
 		p.mu.Lock()
 		doubtful := p.lingering

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 
+	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
@@ -86,7 +87,8 @@ type PrefillWorker struct {
 	count     uint64
 	report    *prefillworkerv1.JobReport
 
-	calls calls // taken before mu where both are
+	calls  calls // taken before mu where both are
+	probes probes
 }
 
 // New builds the service and registers it with the server.
@@ -98,6 +100,7 @@ func New(cfg Config, deps Deps) (*PrefillWorker, error) {
 		cfg: cfg, deps: deps, log: deps.Logger, tracer: deps.Tracer.Tracer("switchyard/prefillworker"),
 		attempts: make(map[attemptKey]*attempt), tickets: make(map[ticketKey]*attempt),
 		report: &prefillworkerv1.JobReport{}, calls: newCalls(),
+		probes: probes{leaves: make(map[nixl.PeerID]probeLeave)},
 	}
 	if err := p.observe(deps.Meter); err != nil {
 		return nil, fmt.Errorf("prefill worker: %w", err)

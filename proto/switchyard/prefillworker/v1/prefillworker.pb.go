@@ -1033,6 +1033,124 @@ func (*CancelResponse) Descriptor() ([]byte, []int) {
 	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{10}
 }
 
+// ProbeRequest names both ends of the link.
+type ProbeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The life of the prefill worker that is meant.
+	PrefillIncarnation string `protobuf:"bytes,1,opt,name=prefill_incarnation,json=prefillIncarnation,proto3" json:"prefill_incarnation,omitempty"`
+	// Who will read, and its life.
+	DecodeWorker      string `protobuf:"bytes,2,opt,name=decode_worker,json=decodeWorker,proto3" json:"decode_worker,omitempty"`
+	DecodeIncarnation string `protobuf:"bytes,3,opt,name=decode_incarnation,json=decodeIncarnation,proto3" json:"decode_incarnation,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ProbeRequest) Reset() {
+	*x = ProbeRequest{}
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeRequest) ProtoMessage() {}
+
+func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
+func (*ProbeRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ProbeRequest) GetPrefillIncarnation() string {
+	if x != nil {
+		return x.PrefillIncarnation
+	}
+	return ""
+}
+
+func (x *ProbeRequest) GetDecodeWorker() string {
+	if x != nil {
+		return x.DecodeWorker
+	}
+	return ""
+}
+
+func (x *ProbeRequest) GetDecodeIncarnation() string {
+	if x != nil {
+		return x.DecodeIncarnation
+	}
+	return ""
+}
+
+// ProbeResponse is the leave to read.
+type ProbeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers the leave at this worker's agent.
+	Grant uint64 `protobuf:"varint,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	// How much may be read, from the start of the agent's region 1 on, in bytes.
+	Bytes         uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeResponse) Reset() {
+	*x = ProbeResponse{}
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeResponse) ProtoMessage() {}
+
+func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
+func (*ProbeResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProbeResponse) GetGrant() uint64 {
+	if x != nil {
+		return x.Grant
+	}
+	return 0
+}
+
+func (x *ProbeResponse) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 var File_switchyard_prefillworker_v1_prefillworker_proto protoreflect.FileDescriptor
 
 const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
@@ -1128,17 +1246,25 @@ const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"attempt_id\x18\x02 \x01(\tR\tattemptId\x12/\n" +
 	"\x13prefill_incarnation\x18\x03 \x01(\tR\x12prefillIncarnation\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x10\n" +
-	"\x0eCancelResponse*d\n" +
+	"\x0eCancelResponse\"\x93\x01\n" +
+	"\fProbeRequest\x12/\n" +
+	"\x13prefill_incarnation\x18\x01 \x01(\tR\x12prefillIncarnation\x12#\n" +
+	"\rdecode_worker\x18\x02 \x01(\tR\fdecodeWorker\x12-\n" +
+	"\x12decode_incarnation\x18\x03 \x01(\tR\x11decodeIncarnation\";\n" +
+	"\rProbeResponse\x12\x14\n" +
+	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes*d\n" +
 	"\x0eReleaseOutcome\x12\x1f\n" +
 	"\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RELEASE_OUTCOME_OK\x10\x01\x12\x19\n" +
-	"\x15RELEASE_OUTCOME_STALE\x10\x022\x87\x04\n" +
+	"\x15RELEASE_OUTCOME_STALE\x10\x022\xe7\x04\n" +
 	"\rPrefillWorker\x12g\n" +
 	"\bDescribe\x12,.switchyard.prefillworker.v1.DescribeRequest\x1a-.switchyard.prefillworker.v1.DescribeResponse\x12^\n" +
 	"\x05Abort\x12).switchyard.prefillworker.v1.AbortRequest\x1a*.switchyard.prefillworker.v1.AbortResponse\x12d\n" +
 	"\aPrefill\x12+.switchyard.prefillworker.v1.PrefillRequest\x1a,.switchyard.prefillworker.v1.PrefillResponse\x12d\n" +
 	"\aRelease\x12+.switchyard.prefillworker.v1.ReleaseRequest\x1a,.switchyard.prefillworker.v1.ReleaseResponse\x12a\n" +
-	"\x06Cancel\x12*.switchyard.prefillworker.v1.CancelRequest\x1a+.switchyard.prefillworker.v1.CancelResponseBXZVgithub.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1;prefillworkerv1b\x06proto3"
+	"\x06Cancel\x12*.switchyard.prefillworker.v1.CancelRequest\x1a+.switchyard.prefillworker.v1.CancelResponse\x12^\n" +
+	"\x05Probe\x12).switchyard.prefillworker.v1.ProbeRequest\x1a*.switchyard.prefillworker.v1.ProbeResponseBXZVgithub.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1;prefillworkerv1b\x06proto3"
 
 var (
 	file_switchyard_prefillworker_v1_prefillworker_proto_rawDescOnce sync.Once
@@ -1153,7 +1279,7 @@ func file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_prefillworker_v1_prefillworker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_prefillworker_v1_prefillworker_proto_goTypes = []any{
 	(ReleaseOutcome)(0),         // 0: switchyard.prefillworker.v1.ReleaseOutcome
 	(*DescribeRequest)(nil),     // 1: switchyard.prefillworker.v1.DescribeRequest
@@ -1167,42 +1293,46 @@ var file_switchyard_prefillworker_v1_prefillworker_proto_goTypes = []any{
 	(*ReleaseResponse)(nil),     // 9: switchyard.prefillworker.v1.ReleaseResponse
 	(*CancelRequest)(nil),       // 10: switchyard.prefillworker.v1.CancelRequest
 	(*CancelResponse)(nil),      // 11: switchyard.prefillworker.v1.CancelResponse
-	(*v1.Instance)(nil),         // 12: switchyard.instance.v1.Instance
-	(*v1.PoolReport)(nil),       // 13: switchyard.instance.v1.PoolReport
-	(*v1.TransportReport)(nil),  // 14: switchyard.instance.v1.TransportReport
-	(*v1.LoadReport)(nil),       // 15: switchyard.instance.v1.LoadReport
-	(*v11.Sequence)(nil),        // 16: switchyard.generation.v1.Sequence
-	(*v12.Ticket)(nil),          // 17: switchyard.transfer.v1.Ticket
-	(*v12.FirstToken)(nil),      // 18: switchyard.transfer.v1.FirstToken
-	(*v12.BlockRefs)(nil),       // 19: switchyard.transfer.v1.BlockRefs
-	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
+	(*ProbeRequest)(nil),        // 12: switchyard.prefillworker.v1.ProbeRequest
+	(*ProbeResponse)(nil),       // 13: switchyard.prefillworker.v1.ProbeResponse
+	(*v1.Instance)(nil),         // 14: switchyard.instance.v1.Instance
+	(*v1.PoolReport)(nil),       // 15: switchyard.instance.v1.PoolReport
+	(*v1.TransportReport)(nil),  // 16: switchyard.instance.v1.TransportReport
+	(*v1.LoadReport)(nil),       // 17: switchyard.instance.v1.LoadReport
+	(*v11.Sequence)(nil),        // 18: switchyard.generation.v1.Sequence
+	(*v12.Ticket)(nil),          // 19: switchyard.transfer.v1.Ticket
+	(*v12.FirstToken)(nil),      // 20: switchyard.transfer.v1.FirstToken
+	(*v12.BlockRefs)(nil),       // 21: switchyard.transfer.v1.BlockRefs
+	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
 }
 var file_switchyard_prefillworker_v1_prefillworker_proto_depIdxs = []int32{
-	12, // 0: switchyard.prefillworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	13, // 1: switchyard.prefillworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	14, // 2: switchyard.prefillworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	15, // 3: switchyard.prefillworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	14, // 0: switchyard.prefillworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	15, // 1: switchyard.prefillworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	16, // 2: switchyard.prefillworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	17, // 3: switchyard.prefillworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
 	3,  // 4: switchyard.prefillworker.v1.DescribeResponse.jobs:type_name -> switchyard.prefillworker.v1.JobReport
-	16, // 5: switchyard.prefillworker.v1.PrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	17, // 6: switchyard.prefillworker.v1.PrefillRequest.ticket:type_name -> switchyard.transfer.v1.Ticket
-	18, // 7: switchyard.prefillworker.v1.PrefillResponse.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
-	19, // 8: switchyard.prefillworker.v1.PrefillResponse.blocks:type_name -> switchyard.transfer.v1.BlockRefs
-	20, // 9: switchyard.prefillworker.v1.PrefillResponse.hold:type_name -> google.protobuf.Duration
-	20, // 10: switchyard.prefillworker.v1.PrefillResponse.admit_time:type_name -> google.protobuf.Duration
-	20, // 11: switchyard.prefillworker.v1.PrefillResponse.compute_time:type_name -> google.protobuf.Duration
+	18, // 5: switchyard.prefillworker.v1.PrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	19, // 6: switchyard.prefillworker.v1.PrefillRequest.ticket:type_name -> switchyard.transfer.v1.Ticket
+	20, // 7: switchyard.prefillworker.v1.PrefillResponse.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
+	21, // 8: switchyard.prefillworker.v1.PrefillResponse.blocks:type_name -> switchyard.transfer.v1.BlockRefs
+	22, // 9: switchyard.prefillworker.v1.PrefillResponse.hold:type_name -> google.protobuf.Duration
+	22, // 10: switchyard.prefillworker.v1.PrefillResponse.admit_time:type_name -> google.protobuf.Duration
+	22, // 11: switchyard.prefillworker.v1.PrefillResponse.compute_time:type_name -> google.protobuf.Duration
 	0,  // 12: switchyard.prefillworker.v1.ReleaseResponse.outcome:type_name -> switchyard.prefillworker.v1.ReleaseOutcome
 	1,  // 13: switchyard.prefillworker.v1.PrefillWorker.Describe:input_type -> switchyard.prefillworker.v1.DescribeRequest
 	4,  // 14: switchyard.prefillworker.v1.PrefillWorker.Abort:input_type -> switchyard.prefillworker.v1.AbortRequest
 	6,  // 15: switchyard.prefillworker.v1.PrefillWorker.Prefill:input_type -> switchyard.prefillworker.v1.PrefillRequest
 	8,  // 16: switchyard.prefillworker.v1.PrefillWorker.Release:input_type -> switchyard.prefillworker.v1.ReleaseRequest
 	10, // 17: switchyard.prefillworker.v1.PrefillWorker.Cancel:input_type -> switchyard.prefillworker.v1.CancelRequest
-	2,  // 18: switchyard.prefillworker.v1.PrefillWorker.Describe:output_type -> switchyard.prefillworker.v1.DescribeResponse
-	5,  // 19: switchyard.prefillworker.v1.PrefillWorker.Abort:output_type -> switchyard.prefillworker.v1.AbortResponse
-	7,  // 20: switchyard.prefillworker.v1.PrefillWorker.Prefill:output_type -> switchyard.prefillworker.v1.PrefillResponse
-	9,  // 21: switchyard.prefillworker.v1.PrefillWorker.Release:output_type -> switchyard.prefillworker.v1.ReleaseResponse
-	11, // 22: switchyard.prefillworker.v1.PrefillWorker.Cancel:output_type -> switchyard.prefillworker.v1.CancelResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
+	12, // 18: switchyard.prefillworker.v1.PrefillWorker.Probe:input_type -> switchyard.prefillworker.v1.ProbeRequest
+	2,  // 19: switchyard.prefillworker.v1.PrefillWorker.Describe:output_type -> switchyard.prefillworker.v1.DescribeResponse
+	5,  // 20: switchyard.prefillworker.v1.PrefillWorker.Abort:output_type -> switchyard.prefillworker.v1.AbortResponse
+	7,  // 21: switchyard.prefillworker.v1.PrefillWorker.Prefill:output_type -> switchyard.prefillworker.v1.PrefillResponse
+	9,  // 22: switchyard.prefillworker.v1.PrefillWorker.Release:output_type -> switchyard.prefillworker.v1.ReleaseResponse
+	11, // 23: switchyard.prefillworker.v1.PrefillWorker.Cancel:output_type -> switchyard.prefillworker.v1.CancelResponse
+	13, // 24: switchyard.prefillworker.v1.PrefillWorker.Probe:output_type -> switchyard.prefillworker.v1.ProbeResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name
@@ -1219,7 +1349,7 @@ func file_switchyard_prefillworker_v1_prefillworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc), len(file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

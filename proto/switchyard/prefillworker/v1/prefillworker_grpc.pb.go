@@ -26,6 +26,7 @@ const (
 	PrefillWorker_Prefill_FullMethodName  = "/switchyard.prefillworker.v1.PrefillWorker/Prefill"
 	PrefillWorker_Release_FullMethodName  = "/switchyard.prefillworker.v1.PrefillWorker/Release"
 	PrefillWorker_Cancel_FullMethodName   = "/switchyard.prefillworker.v1.PrefillWorker/Cancel"
+	PrefillWorker_Probe_FullMethodName    = "/switchyard.prefillworker.v1.PrefillWorker/Probe"
 )
 
 // PrefillWorkerClient is the client API for PrefillWorker service.
@@ -33,8 +34,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // PrefillWorker takes its work from the prefill queue (push) or from the decode workers'
-// calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release and Cancel;
-// tools call Describe.
+// calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release, Cancel and
+// Probe; tools call Describe.
 type PrefillWorkerClient interface {
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -61,6 +62,14 @@ type PrefillWorkerClient interface {
 	// cancel that overtakes its Prefill is remembered for some time. Idempotent.
 	// FAILED_PRECONDITION when another incarnation is meant.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
+	// Probe lets a decode worker read this worker's probe memory for some seconds, which holds
+	// nothing of anybody, so that it can measure the link. Decode workers call it when they have
+	// come to know this worker, in every style. Idempotent: a repetition by the same life of the
+	// decode worker gets the same leave, for longer. A cancel ends nothing: the leave ends with
+	// its time or its peer. FAILED_PRECONDITION when another incarnation is meant;
+	// INVALID_ARGUMENT when the caller is not named; RESOURCE_EXHAUSTED when too many have a
+	// leave.
+	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeResponse, error)
 }
 
 type prefillWorkerClient struct {
@@ -121,13 +130,23 @@ func (c *prefillWorkerClient) Cancel(ctx context.Context, in *CancelRequest, opt
 	return out, nil
 }
 
+func (c *prefillWorkerClient) Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProbeResponse)
+	err := c.cc.Invoke(ctx, PrefillWorker_Probe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PrefillWorkerServer is the server API for PrefillWorker service.
 // All implementations must embed UnimplementedPrefillWorkerServer
 // for forward compatibility.
 //
 // PrefillWorker takes its work from the prefill queue (push) or from the decode workers'
-// calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release and Cancel;
-// tools call Describe.
+// calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release, Cancel and
+// Probe; tools call Describe.
 type PrefillWorkerServer interface {
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
@@ -154,6 +173,14 @@ type PrefillWorkerServer interface {
 	// cancel that overtakes its Prefill is remembered for some time. Idempotent.
 	// FAILED_PRECONDITION when another incarnation is meant.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
+	// Probe lets a decode worker read this worker's probe memory for some seconds, which holds
+	// nothing of anybody, so that it can measure the link. Decode workers call it when they have
+	// come to know this worker, in every style. Idempotent: a repetition by the same life of the
+	// decode worker gets the same leave, for longer. A cancel ends nothing: the leave ends with
+	// its time or its peer. FAILED_PRECONDITION when another incarnation is meant;
+	// INVALID_ARGUMENT when the caller is not named; RESOURCE_EXHAUSTED when too many have a
+	// leave.
+	Probe(context.Context, *ProbeRequest) (*ProbeResponse, error)
 	mustEmbedUnimplementedPrefillWorkerServer()
 }
 
@@ -178,6 +205,9 @@ func (UnimplementedPrefillWorkerServer) Release(context.Context, *ReleaseRequest
 }
 func (UnimplementedPrefillWorkerServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedPrefillWorkerServer) Probe(context.Context, *ProbeRequest) (*ProbeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Probe not implemented")
 }
 func (UnimplementedPrefillWorkerServer) mustEmbedUnimplementedPrefillWorkerServer() {}
 func (UnimplementedPrefillWorkerServer) testEmbeddedByValue()                       {}
@@ -290,6 +320,24 @@ func _PrefillWorker_Cancel_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PrefillWorker_Probe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProbeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PrefillWorkerServer).Probe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PrefillWorker_Probe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PrefillWorkerServer).Probe(ctx, req.(*ProbeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PrefillWorker_ServiceDesc is the grpc.ServiceDesc for PrefillWorker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -316,6 +364,10 @@ var PrefillWorker_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _PrefillWorker_Cancel_Handler,
+		},
+		{
+			MethodName: "Probe",
+			Handler:    _PrefillWorker_Probe_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
