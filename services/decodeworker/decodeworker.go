@@ -27,6 +27,7 @@ import (
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/handoff"
+	"github.com/switchyard-llm/switchyard/services/decodeworker/probe"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/speed"
 )
 
@@ -54,7 +55,8 @@ type Deps struct {
 	Queue    Queue
 	// PrefillWorkers are the live prefill workers whose blocks this worker could take.
 	PrefillWorkers func() []*instancev1.Instance
-	// PrefillWorker reaches the one at an address. It is not used in the push style.
+	// PrefillWorker reaches the one at an address. Nil, which only the push style can do with:
+	// no link is probed.
 	PrefillWorker func(address string) (prefillworkerv1.PrefillWorkerClient, error)
 	// Policy is the one in force.
 	Policy func() disagg.Policy
@@ -82,6 +84,7 @@ type DecodeWorker struct {
 	handoff *handoff.Coordinator
 
 	speeds  *speed.Learner
+	probes  *probe.Prober // nil: no link is probed
 	metrics metrics
 
 	mu     sync.Mutex // guards the counters
@@ -130,6 +133,11 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 	if cfg.Engine.Style != worker.Push {
 		d.deps.Queue = noQueue{d.handoff.InFlight}
 	}
+	if deps.PrefillWorker != nil {
+		d.probes = probe.New(probe.Deps{
+			Worker: deps.Worker, PrefillWorkers: deps.PrefillWorkers, Client: deps.PrefillWorker, Links: d.speeds, Logger: deps.Logger,
+		})
+	}
 	decodeworkerv1.RegisterDecodeWorkerServer(deps.Server, d)
 	return d, nil
 }
@@ -163,6 +171,7 @@ func (d *DecodeWorker) Run(ctx context.Context) error {
 	front.Go("registration", func(context.Context) error { return registration.Run(leave) })
 	front.Go("server", func(context.Context) error { return d.deps.Server.Serve(leave, d.deps.Listener, leaveWithin) })
 	front.Go("reports", func(context.Context) error { return d.reportLoop(leave) })
+	front.Go("probes", func(serving context.Context) error { return d.probeLoop(ctx, serving) })
 	front.Go("drain", func(context.Context) error {
 		d.drain(ctx, serving, registration)
 		close(d.leaving)
@@ -219,7 +228,7 @@ func (d *DecodeWorker) Describe(context.Context, *decodeworkerv1.DescribeRequest
 	w := d.deps.Worker
 	return &decodeworkerv1.DescribeResponse{
 		Instance: d.deps.Instance, Pool: w.PoolReport(), Transport: w.TransportReport(d.cfg.Transport),
-		Load: w.LoadReport(), HandOff: d.handOffReport(),
+		Load: w.LoadReport(), HandOff: d.handOffReport(), Links: d.linkReport(),
 	}, nil
 }
 

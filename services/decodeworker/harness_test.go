@@ -122,7 +122,8 @@ type harness struct {
 	died     atomic.Bool // prefill workers that are lost have died
 	policy   atomic.Pointer[disagg.Policy]
 	prefills atomic.Pointer[[]*instancev1.Instance]
-	step     func(context.Context) error // before each step; set it before start
+	step     func(context.Context) error         // before each step; set it before start
+	prefill  prefillworkerv1.PrefillWorkerClient // set it before start
 
 	terminate context.CancelFunc
 	ran       chan error
@@ -169,6 +170,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		Server: rpc.NewServer(rpc.ServerOptions{}), Queue: h.queue, Logger: log,
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(h.spans)), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(h.meter)),
 		PrefillWorkers: func() []*instancev1.Instance { return *h.prefills.Load() },
+		PrefillWorker:  func(string) (prefillworkerv1.PrefillWorkerClient, error) { return h.prefill, nil },
 		Policy:         func() disagg.Policy { return *h.policy.Load() },
 		Abort:          func(_ context.Context, _ string, r *prefillworkerv1.AbortRequest) error { return h.abort(r) },
 		Died:           func(context.Context, string) bool { return h.died.Load() },

@@ -7,7 +7,6 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/telemetry"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
-	"github.com/switchyard-llm/switchyard/services/decodeworker/speed"
 )
 
 // observe shows the counters of the hand-offs, and what was learnt from them, as metrics.
@@ -63,15 +62,4 @@ func (d *DecodeWorker) learnt() map[string]uint64 {
 		parts[part] = uint64(t.Microseconds())
 	}
 	return parts
-}
-
-// measuredLinks are the bandwidths that a probe or transfers have told, by prefill worker.
-func (d *DecodeWorker) measuredLinks() map[string]uint64 {
-	measured := make(map[string]uint64)
-	for _, l := range d.speeds.Links(time.Now()) {
-		if l.MeasuredBy != speed.ByStart {
-			measured[l.PrefillWorker] = uint64(l.BytesPerSecond)
-		}
-	}
-	return measured
 }

@@ -81,6 +81,63 @@ func (PrefixOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{0}
 }
 
+// LinkSource says where a link's bandwidth is known from.
+type LinkSource int32
+
+const (
+	// Not set.
+	LinkSource_LINK_SOURCE_UNSPECIFIED LinkSource = 0
+	// Taken for one of its class: nothing was measured.
+	LinkSource_LINK_SOURCE_START LinkSource = 1
+	// A probe when the prefill worker joined.
+	LinkSource_LINK_SOURCE_PROBE LinkSource = 2
+	// The hand-offs of the last minutes.
+	LinkSource_LINK_SOURCE_TRANSFERS LinkSource = 3
+)
+
+// Enum value maps for LinkSource.
+var (
+	LinkSource_name = map[int32]string{
+		0: "LINK_SOURCE_UNSPECIFIED",
+		1: "LINK_SOURCE_START",
+		2: "LINK_SOURCE_PROBE",
+		3: "LINK_SOURCE_TRANSFERS",
+	}
+	LinkSource_value = map[string]int32{
+		"LINK_SOURCE_UNSPECIFIED": 0,
+		"LINK_SOURCE_START":       1,
+		"LINK_SOURCE_PROBE":       2,
+		"LINK_SOURCE_TRANSFERS":   3,
+	}
+)
+
+func (x LinkSource) Enum() *LinkSource {
+	p := new(LinkSource)
+	*p = x
+	return p
+}
+
+func (x LinkSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LinkSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes[1].Descriptor()
+}
+
+func (LinkSource) Type() protoreflect.EnumType {
+	return &file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes[1]
+}
+
+func (x LinkSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LinkSource.Descriptor instead.
+func (LinkSource) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{1}
+}
+
 // AttachRequest is one message of a processor.
 type AttachRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1563,12 +1620,14 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 
 // DescribeResponse is the worker's own view of itself.
 type DescribeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Instance      *v11.Instance          `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	Pool          *v11.PoolReport        `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Transport     *v11.TransportReport   `protobuf:"bytes,3,opt,name=transport,proto3" json:"transport,omitempty"`
-	Load          *v11.LoadReport        `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
-	HandOff       *HandOffReport         `protobuf:"bytes,5,opt,name=hand_off,json=handOff,proto3" json:"hand_off,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Instance  *v11.Instance          `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Pool      *v11.PoolReport        `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Transport *v11.TransportReport   `protobuf:"bytes,3,opt,name=transport,proto3" json:"transport,omitempty"`
+	Load      *v11.LoadReport        `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	HandOff   *HandOffReport         `protobuf:"bytes,5,opt,name=hand_off,json=handOff,proto3" json:"hand_off,omitempty"`
+	// One entry per prefill worker that was reached or has written, by name.
+	Links         []*Link `protobuf:"bytes,6,rep,name=links,proto3" json:"links,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1638,6 +1697,95 @@ func (x *DescribeResponse) GetHandOff() *HandOffReport {
 	return nil
 }
 
+func (x *DescribeResponse) GetLinks() []*Link {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+// Link is what is known of the way from one prefill worker's memory to this worker's.
+type Link struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The prefill worker's name.
+	PrefillWorker string `protobuf:"bytes,1,opt,name=prefill_worker,json=prefillWorker,proto3" json:"prefill_worker,omitempty"`
+	// What the two share, by the way that was taken: "same process", "same host", "network" or
+	// "unknown".
+	Class string `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
+	// What a transfer is taken to get, in bytes per second, and how long one takes before its first byte.
+	BytesPerSecond float64              `protobuf:"fixed64,3,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	Latency        *durationpb.Duration `protobuf:"bytes,4,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Where the bandwidth is known from.
+	MeasuredBy    LinkSource `protobuf:"varint,5,opt,name=measured_by,json=measuredBy,proto3,enum=switchyard.decodeworker.v1.LinkSource" json:"measured_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Link) Reset() {
+	*x = Link{}
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Link) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Link) ProtoMessage() {}
+
+func (x *Link) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Link.ProtoReflect.Descriptor instead.
+func (*Link) Descriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Link) GetPrefillWorker() string {
+	if x != nil {
+		return x.PrefillWorker
+	}
+	return ""
+}
+
+func (x *Link) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Link) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *Link) GetLatency() *durationpb.Duration {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *Link) GetMeasuredBy() LinkSource {
+	if x != nil {
+		return x.MeasuredBy
+	}
+	return LinkSource_LINK_SOURCE_UNSPECIFIED
+}
+
 // HandOffReport counts hand-offs since start.
 type HandOffReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1679,7 +1827,7 @@ type HandOffReport struct {
 
 func (x *HandOffReport) Reset() {
 	*x = HandOffReport{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1839,7 @@ func (x *HandOffReport) String() string {
 func (*HandOffReport) ProtoMessage() {}
 
 func (x *HandOffReport) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1852,7 @@ func (x *HandOffReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOffReport.ProtoReflect.Descriptor instead.
 func (*HandOffReport) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HandOffReport) GetLocal() uint64 {
@@ -1965,13 +2113,21 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"attempt_id\x18\x02 \x01(\tR\tattemptId\"\\\n" +
 	"\x15ReleasePrefixResponse\x12C\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2).switchyard.decodeworker.v1.PrefixOutcomeR\aoutcome\"\x11\n" +
-	"\x0fDescribeRequest\"\xcd\x02\n" +
+	"\x0fDescribeRequest\"\x85\x03\n" +
 	"\x10DescribeResponse\x12<\n" +
 	"\binstance\x18\x01 \x01(\v2 .switchyard.instance.v1.InstanceR\binstance\x126\n" +
 	"\x04pool\x18\x02 \x01(\v2\".switchyard.instance.v1.PoolReportR\x04pool\x12E\n" +
 	"\ttransport\x18\x03 \x01(\v2'.switchyard.instance.v1.TransportReportR\ttransport\x126\n" +
 	"\x04load\x18\x04 \x01(\v2\".switchyard.instance.v1.LoadReportR\x04load\x12D\n" +
-	"\bhand_off\x18\x05 \x01(\v2).switchyard.decodeworker.v1.HandOffReportR\ahandOff\"\xde\t\n" +
+	"\bhand_off\x18\x05 \x01(\v2).switchyard.decodeworker.v1.HandOffReportR\ahandOff\x126\n" +
+	"\x05links\x18\x06 \x03(\v2 .switchyard.decodeworker.v1.LinkR\x05links\"\xeb\x01\n" +
+	"\x04Link\x12%\n" +
+	"\x0eprefill_worker\x18\x01 \x01(\tR\rprefillWorker\x12\x14\n" +
+	"\x05class\x18\x02 \x01(\tR\x05class\x12(\n" +
+	"\x10bytes_per_second\x18\x03 \x01(\x01R\x0ebytesPerSecond\x123\n" +
+	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\x12G\n" +
+	"\vmeasured_by\x18\x05 \x01(\x0e2&.switchyard.decodeworker.v1.LinkSourceR\n" +
+	"measuredBy\"\xde\t\n" +
 	"\rHandOffReport\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\x04R\x05local\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\x04R\x06remote\x12\x1a\n" +
@@ -2012,7 +2168,13 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\rPrefixOutcome\x12\x1e\n" +
 	"\x1aPREFIX_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PREFIX_OUTCOME_OK\x10\x01\x12\x18\n" +
-	"\x14PREFIX_OUTCOME_STALE\x10\x022\x8c\x06\n" +
+	"\x14PREFIX_OUTCOME_STALE\x10\x02*r\n" +
+	"\n" +
+	"LinkSource\x12\x1b\n" +
+	"\x17LINK_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11LINK_SOURCE_START\x10\x01\x12\x15\n" +
+	"\x11LINK_SOURCE_PROBE\x10\x02\x12\x19\n" +
+	"\x15LINK_SOURCE_TRANSFERS\x10\x032\x8c\x06\n" +
 	"\fDecodeWorker\x12c\n" +
 	"\x06Attach\x12).switchyard.decodeworker.v1.AttachRequest\x1a*.switchyard.decodeworker.v1.AttachResponse(\x010\x01\x12g\n" +
 	"\bGenerate\x12+.switchyard.decodeworker.v1.GenerateRequest\x1a,.switchyard.decodeworker.v1.GenerateResponse0\x01\x12q\n" +
@@ -2035,99 +2197,104 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP() []byte {
 	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescData
 }
 
-var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(PrefixOutcome)(0),            // 0: switchyard.decodeworker.v1.PrefixOutcome
-	(*AttachRequest)(nil),         // 1: switchyard.decodeworker.v1.AttachRequest
-	(*Hello)(nil),                 // 2: switchyard.decodeworker.v1.Hello
-	(*Submit)(nil),                // 3: switchyard.decodeworker.v1.Submit
-	(*Cancel)(nil),                // 4: switchyard.decodeworker.v1.Cancel
-	(*Void)(nil),                  // 5: switchyard.decodeworker.v1.Void
-	(*Proceed)(nil),               // 6: switchyard.decodeworker.v1.Proceed
-	(*AttachResponse)(nil),        // 7: switchyard.decodeworker.v1.AttachResponse
-	(*StepBatch)(nil),             // 8: switchyard.decodeworker.v1.StepBatch
-	(*Ended)(nil),                 // 9: switchyard.decodeworker.v1.Ended
-	(*Load)(nil),                  // 10: switchyard.decodeworker.v1.Load
-	(*Booked)(nil),                // 11: switchyard.decodeworker.v1.Booked
-	(*GenerateRequest)(nil),       // 12: switchyard.decodeworker.v1.GenerateRequest
-	(*GenerateResponse)(nil),      // 13: switchyard.decodeworker.v1.GenerateResponse
-	(*ClaimPrefillRequest)(nil),   // 14: switchyard.decodeworker.v1.ClaimPrefillRequest
-	(*ClaimPrefillResponse)(nil),  // 15: switchyard.decodeworker.v1.ClaimPrefillResponse
-	(*Gone)(nil),                  // 16: switchyard.decodeworker.v1.Gone
-	(*RenewClaimRequest)(nil),     // 17: switchyard.decodeworker.v1.RenewClaimRequest
-	(*RenewClaimResponse)(nil),    // 18: switchyard.decodeworker.v1.RenewClaimResponse
-	(*AbandonClaimRequest)(nil),   // 19: switchyard.decodeworker.v1.AbandonClaimRequest
-	(*AbandonClaimResponse)(nil),  // 20: switchyard.decodeworker.v1.AbandonClaimResponse
-	(*ReleasePrefixRequest)(nil),  // 21: switchyard.decodeworker.v1.ReleasePrefixRequest
-	(*ReleasePrefixResponse)(nil), // 22: switchyard.decodeworker.v1.ReleasePrefixResponse
-	(*DescribeRequest)(nil),       // 23: switchyard.decodeworker.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 24: switchyard.decodeworker.v1.DescribeResponse
-	(*HandOffReport)(nil),         // 25: switchyard.decodeworker.v1.HandOffReport
-	nil,                           // 26: switchyard.decodeworker.v1.Submit.TraceContextEntry
-	nil,                           // 27: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	nil,                           // 28: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	nil,                           // 29: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	(*v1.Sequence)(nil),           // 30: switchyard.generation.v1.Sequence
-	(v1.FinishReason)(0),          // 31: switchyard.generation.v1.FinishReason
-	(v1.Placement)(0),             // 32: switchyard.generation.v1.Placement
-	(*v11.LoadReport)(nil),        // 33: switchyard.instance.v1.LoadReport
-	(*v12.Ticket)(nil),            // 34: switchyard.transfer.v1.Ticket
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(*v11.Instance)(nil),          // 37: switchyard.instance.v1.Instance
-	(*v11.PoolReport)(nil),        // 38: switchyard.instance.v1.PoolReport
-	(*v11.TransportReport)(nil),   // 39: switchyard.instance.v1.TransportReport
+	(LinkSource)(0),               // 1: switchyard.decodeworker.v1.LinkSource
+	(*AttachRequest)(nil),         // 2: switchyard.decodeworker.v1.AttachRequest
+	(*Hello)(nil),                 // 3: switchyard.decodeworker.v1.Hello
+	(*Submit)(nil),                // 4: switchyard.decodeworker.v1.Submit
+	(*Cancel)(nil),                // 5: switchyard.decodeworker.v1.Cancel
+	(*Void)(nil),                  // 6: switchyard.decodeworker.v1.Void
+	(*Proceed)(nil),               // 7: switchyard.decodeworker.v1.Proceed
+	(*AttachResponse)(nil),        // 8: switchyard.decodeworker.v1.AttachResponse
+	(*StepBatch)(nil),             // 9: switchyard.decodeworker.v1.StepBatch
+	(*Ended)(nil),                 // 10: switchyard.decodeworker.v1.Ended
+	(*Load)(nil),                  // 11: switchyard.decodeworker.v1.Load
+	(*Booked)(nil),                // 12: switchyard.decodeworker.v1.Booked
+	(*GenerateRequest)(nil),       // 13: switchyard.decodeworker.v1.GenerateRequest
+	(*GenerateResponse)(nil),      // 14: switchyard.decodeworker.v1.GenerateResponse
+	(*ClaimPrefillRequest)(nil),   // 15: switchyard.decodeworker.v1.ClaimPrefillRequest
+	(*ClaimPrefillResponse)(nil),  // 16: switchyard.decodeworker.v1.ClaimPrefillResponse
+	(*Gone)(nil),                  // 17: switchyard.decodeworker.v1.Gone
+	(*RenewClaimRequest)(nil),     // 18: switchyard.decodeworker.v1.RenewClaimRequest
+	(*RenewClaimResponse)(nil),    // 19: switchyard.decodeworker.v1.RenewClaimResponse
+	(*AbandonClaimRequest)(nil),   // 20: switchyard.decodeworker.v1.AbandonClaimRequest
+	(*AbandonClaimResponse)(nil),  // 21: switchyard.decodeworker.v1.AbandonClaimResponse
+	(*ReleasePrefixRequest)(nil),  // 22: switchyard.decodeworker.v1.ReleasePrefixRequest
+	(*ReleasePrefixResponse)(nil), // 23: switchyard.decodeworker.v1.ReleasePrefixResponse
+	(*DescribeRequest)(nil),       // 24: switchyard.decodeworker.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 25: switchyard.decodeworker.v1.DescribeResponse
+	(*Link)(nil),                  // 26: switchyard.decodeworker.v1.Link
+	(*HandOffReport)(nil),         // 27: switchyard.decodeworker.v1.HandOffReport
+	nil,                           // 28: switchyard.decodeworker.v1.Submit.TraceContextEntry
+	nil,                           // 29: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	nil,                           // 30: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	nil,                           // 31: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	(*v1.Sequence)(nil),           // 32: switchyard.generation.v1.Sequence
+	(v1.FinishReason)(0),          // 33: switchyard.generation.v1.FinishReason
+	(v1.Placement)(0),             // 34: switchyard.generation.v1.Placement
+	(*v11.LoadReport)(nil),        // 35: switchyard.instance.v1.LoadReport
+	(*v12.Ticket)(nil),            // 36: switchyard.transfer.v1.Ticket
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*v11.Instance)(nil),          // 39: switchyard.instance.v1.Instance
+	(*v11.PoolReport)(nil),        // 40: switchyard.instance.v1.PoolReport
+	(*v11.TransportReport)(nil),   // 41: switchyard.instance.v1.TransportReport
 }
 var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
-	2,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
-	3,  // 1: switchyard.decodeworker.v1.AttachRequest.submit:type_name -> switchyard.decodeworker.v1.Submit
-	4,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
-	5,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
-	6,  // 4: switchyard.decodeworker.v1.AttachRequest.proceed:type_name -> switchyard.decodeworker.v1.Proceed
-	30, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
-	26, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
-	8,  // 7: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
-	10, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
-	9,  // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
-	31, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
-	32, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
-	11, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
-	33, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
-	30, // 14: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	9,  // 15: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
-	34, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
-	35, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
-	16, // 18: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
-	36, // 19: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
+	3,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
+	4,  // 1: switchyard.decodeworker.v1.AttachRequest.submit:type_name -> switchyard.decodeworker.v1.Submit
+	5,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
+	6,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
+	7,  // 4: switchyard.decodeworker.v1.AttachRequest.proceed:type_name -> switchyard.decodeworker.v1.Proceed
+	32, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
+	28, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
+	9,  // 7: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
+	11, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
+	10, // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
+	33, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
+	34, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
+	12, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
+	35, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
+	32, // 14: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	10, // 15: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
+	36, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
+	37, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
+	17, // 18: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
+	38, // 19: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
 	0,  // 20: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
-	37, // 21: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	38, // 22: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	39, // 23: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	33, // 24: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
-	25, // 25: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
-	27, // 26: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	28, // 27: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	29, // 28: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	1,  // 29: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
-	12, // 30: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
-	14, // 31: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
-	17, // 32: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
-	19, // 33: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
-	21, // 34: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
-	23, // 35: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
-	7,  // 36: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
-	13, // 37: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
-	15, // 38: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
-	18, // 39: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
-	20, // 40: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
-	22, // 41: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
-	24, // 42: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
-	36, // [36:43] is the sub-list for method output_type
-	29, // [29:36] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	39, // 21: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	40, // 22: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	41, // 23: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	35, // 24: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	27, // 25: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
+	26, // 26: switchyard.decodeworker.v1.DescribeResponse.links:type_name -> switchyard.decodeworker.v1.Link
+	37, // 27: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
+	1,  // 28: switchyard.decodeworker.v1.Link.measured_by:type_name -> switchyard.decodeworker.v1.LinkSource
+	29, // 29: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	30, // 30: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	31, // 31: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	2,  // 32: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
+	13, // 33: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
+	15, // 34: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
+	18, // 35: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
+	20, // 36: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
+	22, // 37: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
+	24, // 38: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
+	8,  // 39: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
+	14, // 40: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
+	16, // 41: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
+	19, // 42: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
+	21, // 43: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
+	23, // 44: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
+	25, // 45: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
+	39, // [39:46] is the sub-list for method output_type
+	32, // [32:39] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_decodeworker_v1_decodeworker_proto_init() }
@@ -2156,8 +2323,8 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc), len(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   29,
+			NumEnums:      2,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
