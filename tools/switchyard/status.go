@@ -124,6 +124,7 @@ func (s *status) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	s.printTraffic(w)
 	s.printDecodes(w)
+	s.printLinks(w)
 	s.printPrefills(w)
 	for _, line := range s.silent {
 		fmt.Fprintln(w, "no answer from", line)
@@ -175,6 +176,31 @@ func (s *status) printDecodes(w io.Writer) {
 		}
 	}
 	fmt.Fprintln(w)
+}
+
+// linkSources are where the links are known from, in words.
+var linkSources = map[decodeworkerv1.LinkSource]string{
+	decodeworkerv1.LinkSource_LINK_SOURCE_START:     "class",
+	decodeworkerv1.LinkSource_LINK_SOURCE_PROBE:     "probe",
+	decodeworkerv1.LinkSource_LINK_SOURCE_TRANSFERS: "transfers",
+}
+
+// printLinks shows the ways by which blocks get from prefill to decode workers.
+func (s *status) printLinks(w io.Writer) {
+	const head = "LINK: FROM\tTO\tCLASS\tMB/S\tLATENCY\tKNOWN BY\n"
+	rows := 0
+	for _, d := range s.decodes {
+		for _, l := range d.GetLinks() {
+			if rows++; rows == 1 {
+				fmt.Fprint(w, head)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%v\t%s\n", l.GetPrefillWorker(), d.GetInstance().GetId(), l.GetClass(), l.GetBytesPerSecond()/1e6,
+				l.GetLatency().AsDuration().Round(time.Microsecond), cmp.Or(linkSources[l.GetMeasuredBy()], "unknown"))
+		}
+	}
+	if rows > 0 {
+		fmt.Fprintln(w)
+	}
 }
 
 func (s *status) printPrefills(w io.Writer) {

@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
@@ -44,5 +48,35 @@ func TestStatusShowsTheCallsThatWereServed(t *testing.T) {
 				t.Errorf("lacks %q:\n%s", line, &out)
 			}
 		}
+	}
+}
+
+func TestStatusShowsTheLinks(t *testing.T) {
+	s := status{decodes: []*decodeworkerv1.DescribeResponse{
+		{Instance: &instancev1.Instance{Id: "decode-0"}, Links: []*decodeworkerv1.Link{
+			{PrefillWorker: "prefill-0", Class: "same host", BytesPerSecond: 3.14159e9, Latency: durationpb.New(98765 * time.Nanosecond), MeasuredBy: decodeworkerv1.LinkSource_LINK_SOURCE_PROBE},
+			{PrefillWorker: "prefill-1", Class: "network", BytesPerSecond: 2.9e9, Latency: durationpb.New(time.Millisecond), MeasuredBy: decodeworkerv1.LinkSource_LINK_SOURCE_START},
+		}},
+		{Instance: &instancev1.Instance{Id: "decode-1"}, Links: []*decodeworkerv1.Link{
+			{PrefillWorker: "prefill-1", Class: "unknown", BytesPerSecond: 1e6, MeasuredBy: decodeworkerv1.LinkSource_LINK_SOURCE_TRANSFERS},
+		}},
+	}}
+	var out, lines bytes.Buffer
+	if err := errors.Join(s.print(&out), s.printJSON(&lines)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"LINK: FROM TO CLASS MB/S LATENCY KNOWN BY", "prefill-0 decode-0 same host 3142 99µs probe", "prefill-1 decode-0 network 2900 1ms class",
+		"prefill-1 decode-1 unknown 1 0s transfers",
+	} {
+		if !slices.ContainsFunc(strings.Split(out.String(), "\n"), func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
+			t.Errorf("lacks %q:\n%s", want, &out)
+		}
+	}
+	if strings.Count(out.String(), "LINK:") != 1 {
+		t.Errorf("more than one table:\n%s", &out)
+	}
+	if json := strings.ReplaceAll(lines.String(), " ", ""); !strings.Contains(json, `"measuredBy":"LINK_SOURCE_PROBE"`) || !strings.Contains(json, `"class":"samehost"`) {
+		t.Errorf("lacks the links: %s", &lines)
 	}
 }
