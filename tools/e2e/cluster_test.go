@@ -378,6 +378,25 @@ func (c *cluster) describePrefill(i int) *prefillworkerv1.DescribeResponse {
 	return d
 }
 
+// linksKnown waits until each decode worker has measured its links, which are of a class.
+func (c *cluster) linksKnown(class string) {
+	c.t.Helper()
+	for i := range c.decodes {
+		c.eventually("the links are known", func() error {
+			links := c.describeDecode(i).GetLinks()
+			for _, l := range links {
+				if l.GetMeasuredBy() == decodeworkerv1.LinkSource_LINK_SOURCE_START || l.GetClass() != class || !(l.GetBytesPerSecond() > 0) {
+					return fmt.Errorf("decode-%d: %v", i, l)
+				}
+			}
+			if len(links) != len(c.prefills) {
+				return fmt.Errorf("decode-%d: %d links, want %d", i, len(links), len(c.prefills))
+			}
+			return nil
+		})
+	}
+}
+
 // address is one that nobody listens at, on this host or at this end of the cable.
 func (c *cluster) address() string {
 	c.t.Helper()

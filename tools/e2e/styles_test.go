@@ -33,6 +33,7 @@ func styleLikeLocal(t *testing.T, style worker.Style, transport string) {
 	})
 	src := newSource(8, shape.VocabTokens)
 	b := c.prepare(round, func(int) request { return src.next() })
+	c.linksKnown(map[string]string{worker.Shm: "same host", worker.TCP: "same host", worker.NIXL: "unknown"}[transport])
 	before := c.idle()
 	got := c.all(b.requests, 6)
 	placements := c.compare(b, got)
