@@ -18,6 +18,9 @@ type Config struct {
 	KVFormat string `yaml:"-"`
 	// Priority is the class of the jobs; any text.
 	Priority string `yaml:"priority" help:"priority class of the jobs"`
+	// Worker, unless empty, makes it the queue of the jobs that are kept for the prefill worker
+	// of that name. Set by the worker, not by a file.
+	Worker string `yaml:"-"`
 	// MaxJobs bounds the jobs of the queue, waiting and in work.
 	MaxJobs int `yaml:"max_jobs" help:"most jobs in the queue, waiting and in work"`
 	// MaxMessageBytes bounds a job; above it the sequence stays behind. See Publish.
@@ -86,12 +89,20 @@ func (c Config) subjects() string { return "switchyard." + c.Stream + ".>" }
 
 // subject is this queue's own.
 func (c Config) subject() string {
-	return "switchyard." + c.Stream + "." + token(c.Pool) + "." + token(c.KVFormat) + "." + token(c.Priority)
+	s := "switchyard." + c.Stream + "." + token(c.Pool) + "." + token(c.KVFormat) + "." + token(c.Priority)
+	if c.Worker != "" {
+		s += "." + token(c.Worker)
+	}
+	return s
 }
 
 // consumer is this queue's consumer; no token holds an underscore, so names never meet.
 func (c Config) consumer() string {
-	return token(c.Pool) + "_" + token(c.KVFormat) + "_" + token(c.Priority)
+	s := token(c.Pool) + "_" + token(c.KVFormat) + "_" + token(c.Priority)
+	if c.Worker != "" {
+		s += "_" + token(c.Worker)
+	}
+	return s
 }
 
 var plainToken = regexp.MustCompile(`^[A-Za-z0-9-]{1,48}$`)

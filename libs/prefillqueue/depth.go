@@ -13,7 +13,8 @@ import (
 // Depth is how much is in the queue.
 type Depth struct {
 	// Waiting jobs were not delivered yet; Working ones were, and have not ended. Jobs
-	// given back for later count as working.
+	// given back for later count as working, and so do jobs that are kept for one worker:
+	// it takes them soon, or they are taken back.
 	Waiting, Working int
 	// Oldest is how long the first of the waiting jobs has waited; 0 when none waits.
 	Oldest time.Duration
@@ -75,6 +76,15 @@ func (q *Queue) askDepth(ctx context.Context) (Depth, error) {
 		return Depth{}, err
 	}
 	depth := Depth{Waiting: int(info.NumPending), Working: info.NumAckPending, At: at}
+	if q.keeps.Load() {
+		kept, err := stream.Info(ctx, jetstream.WithSubjectFilter(q.cfg.subject()+".>"))
+		if err != nil {
+			return Depth{}, err
+		}
+		for _, n := range kept.State.Subjects {
+			depth.Working += int(n)
+		}
+	}
 	if depth.Waiting == 0 {
 		return depth, nil
 	}

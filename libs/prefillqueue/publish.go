@@ -39,6 +39,19 @@ var (
 // It returns within PublishTimeout, with one of the errors above, the end of ctx, or what
 // NATS said. After every error but ErrTimeout and the end of ctx the job is not in the queue.
 func (q *Queue) Publish(ctx context.Context, job *transferv1.RemotePrefillRequest, messageID string) (sequence uint64, err error) {
+	return q.publish(ctx, q.cfg, job, messageID)
+}
+
+// PublishFor is Publish into the queue of the jobs that are kept for one prefill worker, which
+// nobody else gets: the caller takes the job back when it has waited long enough.
+func (q *Queue) PublishFor(ctx context.Context, worker string, job *transferv1.RemotePrefillRequest, messageID string) (sequence uint64, err error) {
+	q.keeps.Store(true)
+	cfg := q.cfg
+	cfg.Worker = worker
+	return q.publish(ctx, cfg, job, messageID)
+}
+
+func (q *Queue) publish(ctx context.Context, to Config, job *transferv1.RemotePrefillRequest, messageID string) (sequence uint64, err error) {
 	ttl := time.Until(job.GetDeadline().AsTime())
 	if !job.GetDeadline().IsValid() || ttl <= 0 {
 		return 0, fmt.Errorf("publish job %s: %w", job.GetTransferId(), ErrExpired)
@@ -58,7 +71,7 @@ func (q *Queue) Publish(ctx context.Context, job *transferv1.RemotePrefillReques
 	limited, cancel := context.WithTimeout(ctx, q.cfg.PublishTimeout)
 	defer cancel()
 	send := func() (*jetstream.PubAck, error) {
-		return q.js.PublishMsg(limited, &nats.Msg{Subject: q.cfg.subject(), Header: header, Data: data},
+		return q.js.PublishMsg(limited, &nats.Msg{Subject: to.subject(), Header: header, Data: data},
 			jetstream.WithMsgID(messageID), jetstream.WithMsgTTL(wholeSeconds(ttl)),
 			jetstream.WithExpectStream(q.cfg.Stream), jetstream.WithRetryAttempts(0))
 	}

@@ -51,9 +51,15 @@ func (q *Queue) Pull(ctx context.Context, n int) ([]*Job, error) {
 	}
 }
 
-// pullOnce takes what is there, or else waits for one job: a waiting request for more
-// would deliver jobs to somebody who went to work on the first.
-func (q *Queue) pullOnce(ctx context.Context, n int) ([]*Job, error) {
+// TryPull is what Pull would return at once, which may be nothing.
+func (q *Queue) TryPull(ctx context.Context, n int) ([]*Job, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("pull %d jobs: want at least 1", n)
+	}
+	return q.pullNow(ctx, n)
+}
+
+func (q *Queue) pullNow(ctx context.Context, n int) ([]*Job, error) {
 	if !q.conn.IsConnected() {
 		return nil, ErrUnreachable // the library would leave a subscription behind
 	}
@@ -62,12 +68,19 @@ func (q *Queue) pullOnce(ctx context.Context, n int) ([]*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if jobs, err := q.collect(ctx, batch); len(jobs) > 0 || err != nil || ctx.Err() != nil {
+	return q.collect(ctx, batch)
+}
+
+// pullOnce takes what is there, or else waits for one job: a waiting request for more
+// would deliver jobs to somebody who went to work on the first.
+func (q *Queue) pullOnce(ctx context.Context, n int) ([]*Job, error) {
+	if jobs, err := q.pullNow(ctx, n); len(jobs) > 0 || err != nil || ctx.Err() != nil {
 		return jobs, err
 	}
+	_, consumer := q.handles()
 	waiting, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
-	batch, err = consumer.Fetch(1, jetstream.FetchContext(waiting), jetstream.FetchHeartbeat(pullBeat))
+	batch, err := consumer.Fetch(1, jetstream.FetchContext(waiting), jetstream.FetchHeartbeat(pullBeat))
 	if err != nil {
 		return nil, err
 	}

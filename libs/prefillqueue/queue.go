@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,6 +38,7 @@ type Queue struct {
 	consumer jetstream.Consumer
 
 	depth depthCache
+	keeps atomic.Bool // something was published for one worker: jobs of theirs count
 }
 
 // Open makes stream and consumer if they are not there, and brings their limits to cfg's.

@@ -177,6 +177,65 @@ func TestTheEndOfAJobEndsItsHolding(t *testing.T) {
 	}
 }
 
+func TestAJobThatIsKeptReachesItsWorkerAlone(t *testing.T) {
+	q := fresh(t, nil)
+	own := open(t, q.conn, func(c *Config) { c.Worker = "host.a" })
+	other := open(t, q.conn, func(c *Config) { c.Worker = "host.b" })
+	number, err := q.PublishFor(within(t), "host.a", job("t1"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	depth(t, own, 1, 0) // the server has counted it
+	depth(t, q, 0, 1)
+	for _, wrong := range []*Queue{q, other} {
+		if jobs, err := wrong.TryPull(within(t), 1); err != nil || len(jobs) != 0 {
+			t.Errorf("%s got %v, %v; want nothing", wrong.cfg.subject(), jobs, err)
+		}
+	}
+	got := pull(t, own, 1)[0]
+	if got.Sequence != number || got.Request.GetTransferId() != "t1" {
+		t.Errorf("job %+v, want number %d", got, number)
+	}
+	depth(t, q, 0, 1)
+	if err := got.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	depth(t, q, 0, 0)
+}
+
+func TestAKeptJobCanBeTakenBackAndShared(t *testing.T) {
+	q := fresh(t, nil)
+	own := open(t, q.conn, func(c *Config) { c.Worker = "a" })
+	number, err := q.PublishFor(within(t), "a", job("t1"), "t1#1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Publish(within(t), job("t1"), "t1#2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Delete(within(t), number); err != nil {
+		t.Fatal(err)
+	}
+	pull(t, q, 1)
+	depth(t, own, 0, 0)
+}
+
+func TestATryTakesWhatIsThere(t *testing.T) {
+	q := fresh(t, nil)
+	if jobs, err := q.TryPull(within(t), 3); err != nil || len(jobs) != 0 {
+		t.Errorf("an empty queue gives %v, %v", jobs, err)
+	}
+	publish(t, q, job("t1"))
+	publish(t, q, job("t2"))
+	depth(t, q, 2, 0)
+	if jobs, err := q.TryPull(within(t), 1); err != nil || len(jobs) != 1 {
+		t.Errorf("%d jobs, %v; want one of the two", len(jobs), err)
+	}
+	if _, err := q.TryPull(within(t), 0); err == nil {
+		t.Error("TryPull(0) is no error")
+	}
+}
+
 func TestADeletedJobIsGone(t *testing.T) {
 	q := fresh(t, nil)
 	first, second := publish(t, q, job("t1")), publish(t, q, job("t2"))
