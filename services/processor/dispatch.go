@@ -50,7 +50,7 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 	request := router.Request{Model: d.p.deps.Model.Name, Salt: d.base.GetCacheSalt(), Tokens: tokens}
 	sub := link.Submission{Sequence: d.sequence(ctx, generated), TraceContext: traceContext(ctx)}
 	hint := d.p.router.Hint(request)
-	sub.Sequence.PrefillHint = hint.Names
+	sub.Sequence.PrefillHint, sub.Sequence.PrefillHintTokens = hint.Names, uint32(hint.Tokens)
 	sent := false
 	defer func() {
 		if !sent {

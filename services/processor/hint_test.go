@@ -15,14 +15,15 @@ import (
 
 // A prompt's prefix is hinted to lie where an earlier one was computed, while that worker lives.
 func TestAHintNamesWhoComputedThePrefix(t *testing.T) {
-	hints := make(chan []string, 100)
+	hints, tokens := make(chan []string, 100), make(chan uint32, 100)
 	w := workertest.Start(t, "w", func(_ context.Context, s *workertest.Stream, sub *decodeworkerv1.Submit) {
 		hints <- sub.GetSequence().GetPrefillHint()
-		tokens := workertest.Tokens(sub.GetSequence())
+		tokens <- sub.GetSequence().GetPrefillHintTokens()
+		answer := workertest.Tokens(sub.GetSequence())
 		s.Batch(sub.GetSequenceId(), &decodeworkerv1.Ended{
 			Reason:    generationv1.FinishReason_FINISH_REASON_LENGTH,
 			Placement: generationv1.Placement_PLACEMENT_REMOTE, PrefillWorker: "pf",
-		}, tokens...)
+		}, answer...)
 	})
 	h := start(t, options{}, w)
 	prefill := &instancev1.Instance{
@@ -34,7 +35,11 @@ func TestAHintNamesWhoComputedThePrefix(t *testing.T) {
 		if r := h.generate(t.Context(), request(long, 3)); r.err != nil {
 			t.Fatal(r.err)
 		}
-		return <-hints
+		names, held := <-hints, <-tokens
+		if (held >= 32) != (len(names) > 0) { // two of the prompt's blocks
+			t.Errorf("the hint is %v with %d tokens", names, held)
+		}
+		return names
 	}
 	until := func(want ...string) {
 		t.Helper()

@@ -24,7 +24,9 @@ type prefill struct {
 // among equals the one that the fewest prompts under way were hinted to.
 type Hint struct {
 	Names []string
-	first *prefill
+	// Tokens is the length of the prefix that the first of them holds.
+	Tokens int
+	first  *prefill
 }
 
 // AddPrefill makes a prefill worker known. An earlier life of the same name, whose cache is
@@ -114,7 +116,7 @@ func (r *Router) Hint(req Request) Hint {
 	var h Hint
 	for i, p := range list[:min(len(list), hintMax)] {
 		if i == 0 {
-			h.first = p.prefill
+			h.first, h.Tokens = p.prefill, p.tokens
 			p.expected++
 		}
 		h.Names = append(h.Names, p.ID.Name)

@@ -38,11 +38,15 @@ func TestAHintNamesTheLongestPrefixFirst(t *testing.T) {
 		r.Computed(name, "", prompt(40, slices.Clone(long[:(5-i)*size])...))
 	}
 	r.Computed("gone", "", long)
-	hint(t, r, long, "a", "b", "c", "d")
+	if h := hint(t, r, long, "a", "b", "c", "d"); h.Tokens != 5*size {
+		t.Errorf("the first of the hint holds %d tokens, want %d", h.Tokens, 5*size)
+	}
 	r.Computed("none", "", long)
 	hint(t, r, long, "none", "a", "b", "c")
 	hint(t, r, long[:size]) // the last token is always computed
-	hint(t, r, prompt(40))
+	if h := hint(t, r, prompt(40)); h.Tokens != 0 {
+		t.Errorf("nobody holds %d tokens", h.Tokens)
+	}
 	if h := r.Hint(router.Request{Model: model, Salt: "other", Tokens: long}); h.Names != nil {
 		t.Errorf("another tenant's hint is %v", h.Names)
 	}

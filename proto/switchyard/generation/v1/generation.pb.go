@@ -622,9 +622,11 @@ type Sequence struct {
 	PrefillHint []string `protobuf:"bytes,11,rep,name=prefill_hint,json=prefillHint,proto3" json:"prefill_hint,omitempty"`
 	// How many workers died with this sequence where it is now. Above 0 the sequence is on trial:
 	// the decode worker computes it itself and, until it has come on, alone in its batch.
-	Crashes       uint32 `protobuf:"varint,12,opt,name=crashes,proto3" json:"crashes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Crashes uint32 `protobuf:"varint,12,opt,name=crashes,proto3" json:"crashes,omitempty"`
+	// How many leading tokens of the prompt the first of prefill_hint is taken to hold. 0: not known.
+	PrefillHintTokens uint32 `protobuf:"varint,13,opt,name=prefill_hint_tokens,json=prefillHintTokens,proto3" json:"prefill_hint_tokens,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Sequence) Reset() {
@@ -737,6 +739,13 @@ func (x *Sequence) GetPrefillHint() []string {
 func (x *Sequence) GetCrashes() uint32 {
 	if x != nil {
 		return x.Crashes
+	}
+	return 0
+}
+
+func (x *Sequence) GetPrefillHintTokens() uint32 {
+	if x != nil {
+		return x.PrefillHintTokens
 	}
 	return 0
 }
@@ -1355,7 +1364,7 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\x01 \x01(\rH\x00R\tmaxTokens\x88\x01\x01\x12\x12\n" +
 	"\x04stop\x18\x02 \x03(\tR\x04stopB\r\n" +
-	"\v_max_tokens\"\xa5\x03\n" +
+	"\v_max_tokens\"\xd5\x03\n" +
 	"\bSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -1373,7 +1382,8 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\bdeadline\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12!\n" +
 	"\fprefill_hint\x18\v \x03(\tR\vprefillHint\x12\x18\n" +
-	"\acrashes\x18\f \x01(\rR\acrashes\"\x80\x02\n" +
+	"\acrashes\x18\f \x01(\rR\acrashes\x12.\n" +
+	"\x13prefill_hint_tokens\x18\r \x01(\rR\x11prefillHintTokens\"\x80\x02\n" +
 	"\n" +
 	"DeadLetter\x12\x1d\n" +
 	"\n" +
