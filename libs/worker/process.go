@@ -128,6 +128,7 @@ type Process struct {
 	Worker   *Worker
 	Instance *instancev1.Instance
 	Queue    *prefillqueue.Queue
+	Kept     *prefillqueue.Queue // of the jobs for this worker alone; nil on a decode worker, and without a queue's style
 }
 
 // LoadModel brings a model into memory: fetches it where it has only a name, and says
@@ -164,7 +165,7 @@ func Open(ctx context.Context, cfg ProcessConfig, role instancev1.Role, name str
 	}
 	p := &Process{Process: around}
 	if err = p.openWorker(ctx, cfg, shared); err == nil {
-		err = p.openQueue(ctx, cfg, shared)
+		err = p.openQueue(ctx, cfg, role, shared)
 	}
 	if err == nil {
 		err = p.describe(cfg, role)
@@ -205,7 +206,7 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 	return p.Worker.observe(p.Telemetry.Meter())
 }
 
-func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, shared Shared) (err error) {
+func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, role instancev1.Role, shared Shared) (err error) {
 	connection := shared.NATS
 	if connection == nil {
 		if connection, err = broker.Connect(ctx, cfg.NATS, p.ID, p.Log); err != nil {
@@ -216,7 +217,13 @@ func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, shared Share
 	q := prefillqueue.DefaultConfig()
 	q.KVFormat = p.Worker.Card().KVFormat
 	q.MaxJobs, q.AckWait, q.PublishTimeout = cfg.Queue.Jobs, cfg.Queue.AckWait, cfg.Queue.Timeout
-	p.Queue, err = prefillqueue.Open(ctx, connection, q, p.Log)
+	if p.Queue, err = prefillqueue.Open(ctx, connection, q, p.Log); err != nil {
+		return err
+	}
+	if role == instancev1.Role_ROLE_PREFILL_WORKER && cfg.Engine.Style == Push {
+		q.Worker = p.ID
+		p.Kept, err = prefillqueue.Open(ctx, connection, q, p.Log)
+	}
 	return err
 }
 

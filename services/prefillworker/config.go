@@ -75,7 +75,7 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 	if err == nil {
 		deps := Deps{
 			Worker: p.Worker, Instance: p.Instance, Listener: p.Listener, Server: p.Server,
-			Queue: p.Queue, DecodeWorkers: members{s.decodes}, Connect: s.conns.To,
+			Queue: p.Queue, Kept: kept(p), DecodeWorkers: members{s.decodes}, Connect: s.conns.To,
 			Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
 				return p.Discovery.Register(ctx, i)
 			},
@@ -90,6 +90,14 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 		return nil, errors.Join(err, s.conns.Close(), p.Close())
 	}
 	return s, nil
+}
+
+// kept is the queue of the jobs for this worker alone; nil where there is none.
+func kept(p *worker.Process) Queue {
+	if p.Kept == nil {
+		return nil
+	}
+	return p.Kept
 }
 
 // Run serves until ctx ends and gives everything back.

@@ -102,6 +102,7 @@ type harness struct {
 	worker  *worker.Worker
 	agent   *agent
 	queue   *prefillqueue.Queue
+	kept    *prefillqueue.Queue // of this worker alone
 	decode  *decode
 	members *listed
 	step    func(context.Context) error // before each step; set it before start
@@ -117,7 +118,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 	network := inproc.NewNetwork()
 	h.decode = newDecode(t, network)
 	h.members.Store(h.decode.instance)
-	h.queue = newQueue(t)
+	h.queue, h.kept = newQueues(t)
 	own, err := network.NewAgent(nixl.Config{Name: "prefill", Incarnation: "1", KVFormat: "toy"})
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +152,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 	})
 	h.p, err = New(cfg, Deps{
 		Worker: h.worker, Instance: &instancev1.Instance{Id: "prefill", Incarnation: "1", Address: listener.Addr().String()},
-		Listener: listener, Server: rpc.NewServer(rpc.ServerOptions{}), Queue: h.queue, DecodeWorkers: h.members,
+		Listener: listener, Server: rpc.NewServer(rpc.ServerOptions{}), Queue: h.queue, Kept: h.kept, DecodeWorkers: h.members,
 		Connect: conns.To, Logger: log, Tracer: noop.NewTracerProvider(), Meter: noopmeter.NewMeterProvider(),
 		Register: func(context.Context, *instancev1.Instance) (Registration, error) { return entry{}, nil },
 	})
@@ -161,7 +162,8 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 	return h
 }
 
-func newQueue(t *testing.T) *prefillqueue.Queue {
+// newQueues makes the queue of all prefill workers, and that of this one.
+func newQueues(t *testing.T) (queue, kept *prefillqueue.Queue) {
 	t.Helper()
 	server, err := embedded.StartNATS(within(t), embedded.NATSConfig{})
 	if err != nil {
@@ -180,11 +182,14 @@ func newQueue(t *testing.T) *prefillqueue.Queue {
 	t.Cleanup(conn.Close)
 	cfg := prefillqueue.DefaultConfig()
 	cfg.KVFormat, cfg.DepthAge, cfg.PublishTimeout = "toy", 0, patience
-	q, err := prefillqueue.Open(within(t), conn, cfg, log)
-	if err != nil {
+	if queue, err = prefillqueue.Open(within(t), conn, cfg, log); err != nil {
 		t.Fatal(err)
 	}
-	return q
+	cfg.Worker = "prefill"
+	if kept, err = prefillqueue.Open(within(t), conn, cfg, log); err != nil {
+		t.Fatal(err)
+	}
+	return queue, kept
 }
 
 // start runs the worker until the test ends or terminate is called.
@@ -237,6 +242,24 @@ func spec() *generationv1.Sequence {
 // publish queues a job for q's prompt.
 func (h *harness) publish(change func(*transferv1.RemotePrefillRequest)) *transferv1.RemotePrefillRequest {
 	h.t.Helper()
+	job := h.job(change)
+	if _, err := h.queue.Publish(within(h.t), job, ""); err != nil {
+		h.t.Fatal(err)
+	}
+	return job
+}
+
+// keep queues one for this worker alone.
+func (h *harness) keep() *transferv1.RemotePrefillRequest {
+	h.t.Helper()
+	job := h.job(nil)
+	if _, err := h.queue.PublishFor(within(h.t), "prefill", job, ""); err != nil {
+		h.t.Fatal(err)
+	}
+	return job
+}
+
+func (h *harness) job(change func(*transferv1.RemotePrefillRequest)) *transferv1.RemotePrefillRequest {
 	h.jobs++
 	job := &transferv1.RemotePrefillRequest{
 		TransferId: "t" + string(rune('0'+h.jobs)), DecodeWorker: "decode", DecodeIncarnation: "1", Sequence: spec(),
@@ -244,9 +267,6 @@ func (h *harness) publish(change func(*transferv1.RemotePrefillRequest)) *transf
 	}
 	if change != nil {
 		change(job)
-	}
-	if _, err := h.queue.Publish(within(h.t), job, ""); err != nil {
-		h.t.Fatal(err)
 	}
 	return job
 }

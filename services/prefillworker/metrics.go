@@ -16,7 +16,7 @@ func (p *PrefillWorker) observe(m metric.MeterProvider) error {
 				return map[string]uint64{
 					"delivered": r.GetDeliveries(), "redelivered": r.GetRedeliveries(), "committed": r.GetCommitted(),
 					"stale": r.GetStale(), "gone": r.GetGone() + r.GetClaimsGone(), "aborted": r.GetAborted(), "failed": r.GetFailed(),
-					"expired": r.GetExpired(),
+					"expired": r.GetExpired(), "given_back": r.GetGivenBack(),
 				}
 			},
 		},

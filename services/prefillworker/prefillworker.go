@@ -37,6 +37,8 @@ import (
 type Queue interface {
 	// Pull waits for jobs and takes at most n.
 	Pull(ctx context.Context, n int) ([]*prefillqueue.Job, error)
+	// TryPull takes at most n that are there, and does not wait.
+	TryPull(ctx context.Context, n int) ([]*prefillqueue.Job, error)
 }
 
 // Registration is the worker's entry among the members.
@@ -59,6 +61,7 @@ type Deps struct {
 	Listener      net.Listener
 	Server        *rpc.Server
 	Queue         Queue
+	Kept          Queue // the jobs that are kept for this worker; nil: there are none
 	DecodeWorkers Members
 	// Connect gives the connection to a decode worker's address.
 	Connect func(address string) (*grpc.ClientConn, error)
@@ -142,40 +145,6 @@ func (p *PrefillWorker) Run(ctx context.Context) error {
 		return fmt.Errorf("prefill worker: %w", err)
 	}
 	return nil
-}
-
-// pull takes jobs while there is room for them. Jobs run under the engine's context, so
-// that they can finish after ctx has ended.
-func (p *PrefillWorker) pull(ctx, engine context.Context) error {
-	slots := make(chan struct{}, p.cfg.Jobs)
-	working, cancel := context.WithCancel(engine)
-	defer cancel()
-	var work sync.WaitGroup
-	defer func() {
-		timer := time.AfterFunc(p.cfg.Drain, cancel)
-		work.Wait()
-		timer.Stop()
-	}()
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
-		jobs, err := p.deps.Queue.Pull(ctx, 1)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("take a job: %w", err)
-		}
-		for _, job := range jobs {
-			work.Go(func() {
-				defer func() { <-slots }()
-				p.work(job.Context(working), job)
-			})
-		}
-	}
 }
 
 // Describe implements prefillworkerv1.PrefillWorkerServer.

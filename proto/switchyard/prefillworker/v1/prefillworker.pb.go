@@ -233,7 +233,9 @@ type JobReport struct {
 	HeldBlocks          uint32 `protobuf:"varint,24,opt,name=held_blocks,json=heldBlocks,proto3" json:"held_blocks,omitempty"`
 	HeldBlocksHighWater uint32 `protobuf:"varint,25,opt,name=held_blocks_high_water,json=heldBlocksHighWater,proto3" json:"held_blocks_high_water,omitempty"`
 	// Jobs dropped unfinished because their deadline had passed.
-	Expired       uint64 `protobuf:"varint,26,opt,name=expired,proto3" json:"expired,omitempty"`
+	Expired uint64 `protobuf:"varint,26,opt,name=expired,proto3" json:"expired,omitempty"`
+	// Deliveries given back untouched, as a job that is kept for this worker took the place meanwhile.
+	GivenBack     uint64 `protobuf:"varint,27,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +448,13 @@ func (x *JobReport) GetHeldBlocksHighWater() uint32 {
 func (x *JobReport) GetExpired() uint64 {
 	if x != nil {
 		return x.Expired
+	}
+	return 0
+}
+
+func (x *JobReport) GetGivenBack() uint64 {
+	if x != nil {
+		return x.GivenBack
 	}
 	return 0
 }
@@ -1162,7 +1171,7 @@ const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"\x04pool\x18\x02 \x01(\v2\".switchyard.instance.v1.PoolReportR\x04pool\x12E\n" +
 	"\ttransport\x18\x03 \x01(\v2'.switchyard.instance.v1.TransportReportR\ttransport\x126\n" +
 	"\x04load\x18\x04 \x01(\v2\".switchyard.instance.v1.LoadReportR\x04load\x12:\n" +
-	"\x04jobs\x18\x05 \x01(\v2&.switchyard.prefillworker.v1.JobReportR\x04jobs\"\xf0\x06\n" +
+	"\x04jobs\x18\x05 \x01(\v2&.switchyard.prefillworker.v1.JobReportR\x04jobs\"\x8f\a\n" +
 	"\tJobReport\x12\x1e\n" +
 	"\n" +
 	"deliveries\x18\x01 \x01(\x04R\n" +
@@ -1195,7 +1204,9 @@ const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"\vheld_blocks\x18\x18 \x01(\rR\n" +
 	"heldBlocks\x123\n" +
 	"\x16held_blocks_high_water\x18\x19 \x01(\rR\x13heldBlocksHighWater\x12\x18\n" +
-	"\aexpired\x18\x1a \x01(\x04R\aexpired\"\x97\x01\n" +
+	"\aexpired\x18\x1a \x01(\x04R\aexpired\x12\x1d\n" +
+	"\n" +
+	"given_back\x18\x1b \x01(\x04R\tgivenBack\"\x97\x01\n" +
 	"\fAbortRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12\x1d\n" +
