@@ -50,7 +50,7 @@ var (
 		}),
 		"decodeworker": of(decodeworker.DefaultConfig, everyService, everyWorker, map[string]string{
 			"hand_off.deadline": "0s", "hand_off.deadline_per_token": "-1s", "hand_off.lease": "0s", "hand_off.later": "0s",
-			"hand_off.proof": "0s", "hand_off.grants_max": "0",
+			"hand_off.proof": "0s", "hand_off.grants_max": "0", "hand_off.affinity": "-1s",
 		}),
 	}
 )

@@ -125,6 +125,10 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 			s := d.speeds.Speeds(time.Now())
 			return s.ReadAtLeast(deps.Worker.Layout().RowBytes())
 		},
+		ComputeTime: func(tokens int) time.Duration {
+			s := d.speeds.Speeds(time.Now())
+			return s.ComputeTime(tokens, cfg.Pool.StepTokens)
+		},
 		PrefillWorkers: deps.PrefillWorkers, Abort: deps.Abort, Died: deps.Died, Client: deps.PrefillWorker,
 		Logger: deps.Logger, Tracer: deps.Tracer,
 	}); err != nil {

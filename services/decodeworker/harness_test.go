@@ -73,6 +73,10 @@ func (q *memoryQueue) Publish(_ context.Context, r *transferv1.RemotePrefillRequ
 	return q.number.Add(1), nil
 }
 
+func (q *memoryQueue) PublishFor(ctx context.Context, _ string, r *transferv1.RemotePrefillRequest, id string) (uint64, error) {
+	return q.Publish(ctx, r, id)
+}
+
 func (q *memoryQueue) Delete(context.Context, uint64) error { return nil }
 func (q *memoryQueue) Depth(context.Context) (prefillqueue.Depth, error) {
 	if d := q.depth.Load(); d != nil {

@@ -22,6 +22,11 @@ func (noQueue) Publish(context.Context, *transferv1.RemotePrefillRequest, string
 	return 0, errNoQueue
 }
 
+// PublishFor implements handoff.Queue.
+func (noQueue) PublishFor(context.Context, string, *transferv1.RemotePrefillRequest, string) (uint64, error) {
+	return 0, errNoQueue
+}
+
 // Delete implements handoff.Queue.
 func (noQueue) Delete(context.Context, uint64) error { return nil }
 

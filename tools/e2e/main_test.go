@@ -156,6 +156,14 @@ func (q twice) Publish(ctx context.Context, job *transferv1.RemotePrefillRequest
 	return number, err
 }
 
+func (q twice) PublishFor(ctx context.Context, worker string, job *transferv1.RemotePrefillRequest, id string) (uint64, error) {
+	number, err := q.Queue.PublishFor(ctx, worker, job, id)
+	if err == nil && q.token != 0 && job.GetSequence().GetPrompt()[0] == q.token {
+		_, err = q.Queue.Publish(ctx, job, id+"/again")
+	}
+	return number, err
+}
+
 // crashing is an engine that some prompts kill: those with killerRun tokens killerToken in a row.
 // Each death leaves a line in a file: the worker, and how many sequences were in the step.
 func crashing(id, file string) func(engine.Executor) engine.Executor {

@@ -218,3 +218,15 @@ func TestAPrefixIsReadWhereThatIsQuicker(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTimeToComputeCountsTokensAndSteps(t *testing.T) {
+	s := Speeds{RemoteToken: time.Millisecond, Step: 10 * time.Millisecond}
+	for _, tc := range []struct {
+		rows, stepTokens int
+		want             time.Duration
+	}{{0, 64, 0}, {64, 64, 74 * time.Millisecond}, {32, 64, 37 * time.Millisecond}, {2, 0, 22 * time.Millisecond}} {
+		if got := s.ComputeTime(tc.rows, tc.stepTokens); got != tc.want {
+			t.Errorf("ComputeTime(%d, %d) = %v, want %v", tc.rows, tc.stepTokens, got, tc.want)
+		}
+	}
+}

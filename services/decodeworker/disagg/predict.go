@@ -70,6 +70,12 @@ func (s *Speeds) ReadAtLeast(rowBytes int) int {
 	return NeverRead
 }
 
+// ComputeTime is what a prefill worker saves that lacks so many rows fewer, where a step has
+// stepTokens: RemoteToken · rows + Step · rows / stepTokens.
+func (s *Speeds) ComputeTime(rows, stepTokens int) time.Duration {
+	return times(s.RemoteToken, float64(rows)) + times(s.Step, float64(rows)/float64(max(1, stepTokens)))
+}
+
 // queueWait is how long the job would wait for a prefill worker.
 func queueWait(f *Facts) time.Duration {
 	q, wait := &f.Queue, time.Duration(0)

@@ -41,13 +41,14 @@ type Config struct {
 	Later     time.Duration `yaml:"later" help:"after which time a prefill worker that was refused a claim asks again"`
 	Proof     time.Duration `yaml:"proof" help:"how long a writer in doubt has to say that it is quiet before it is fenced"`
 	GrantsMax int           `yaml:"grants_max" help:"most claims granted for one transfer; after that the prompt is computed here"`
+	Affinity  time.Duration `yaml:"affinity" help:"longest time a job is kept for the prefill worker that holds most of its prefix before any other may take it (push); 0: not at all"`
 }
 
 // DefaultConfig is for workers on one network.
 func DefaultConfig() Config {
 	return Config{
 		Deadline: 30 * time.Second, PerToken: 20 * time.Millisecond, Lease: 5 * time.Second, Later: 200 * time.Millisecond,
-		Proof: 500 * time.Millisecond, GrantsMax: 3,
+		Proof: 500 * time.Millisecond, GrantsMax: 3, Affinity: 50 * time.Millisecond,
 	}
 }
 
@@ -64,6 +65,9 @@ func (c Config) Validate() error {
 	if c.PerToken < 0 {
 		return fmt.Errorf("deadline_per_token is %v, want at least 0", c.PerToken)
 	}
+	if c.Affinity < 0 {
+		return fmt.Errorf("affinity is %v, want at least 0", c.Affinity)
+	}
 	if c.GrantsMax < 1 {
 		return fmt.Errorf("grants_max is %d, want at least 1", c.GrantsMax)
 	}
@@ -74,6 +78,8 @@ func (c Config) Validate() error {
 type Queue interface {
 	// Publish adds a job and answers its number in the queue.
 	Publish(ctx context.Context, job *transferv1.RemotePrefillRequest, messageID string) (uint64, error)
+	// PublishFor adds one that only the prefill worker of that name gets.
+	PublishFor(ctx context.Context, worker string, job *transferv1.RemotePrefillRequest, messageID string) (uint64, error)
 	// Delete takes a job back; nil if it is not there.
 	Delete(ctx context.Context, number uint64) error
 }
@@ -90,6 +96,8 @@ type Deps struct {
 	Client func(address string) (prefillworkerv1.PrefillWorkerClient, error)
 	// ReadAtLeast is Ticket.read_at_least. Nil: 0.
 	ReadAtLeast func() int
+	// ComputeTime is how long a prefill worker computes so many tokens. Nil: jobs are kept for nobody.
+	ComputeTime func(tokens int) time.Duration
 	// Abort asks the prefill worker at an address, if it is still that incarnation, to be
 	// quiet about an attempt. A nil answer is the writer's word.
 	Abort func(ctx context.Context, address string, r *prefillworkerv1.AbortRequest) error

@@ -40,6 +40,7 @@ type memoryQueue struct {
 	next    uint64
 	jobs    map[uint64]*transferv1.RemotePrefillRequest
 	arrived chan *transferv1.RemotePrefillRequest
+	kept    chan keptJob
 	deleted chan uint64
 }
 
@@ -52,6 +53,25 @@ func (q *memoryQueue) Publish(_ context.Context, r *transferv1.RemotePrefillRequ
 	q.next++
 	q.jobs[q.next] = r
 	q.arrived <- r
+	return q.next, nil
+}
+
+// keptJob is one that only one prefill worker gets.
+type keptJob struct {
+	worker string
+	number uint64
+	*transferv1.RemotePrefillRequest
+}
+
+func (q *memoryQueue) PublishFor(_ context.Context, worker string, r *transferv1.RemotePrefillRequest, _ string) (uint64, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.fail != nil {
+		return 0, q.fail
+	}
+	q.next++
+	q.jobs[q.next] = r
+	q.kept <- keptJob{worker, q.next, r}
 	return q.next, nil
 }
 
@@ -101,7 +121,7 @@ func openRig(t *testing.T, blocks, contextTokens int, change func(*Config), wrap
 		t:      t, net: inproc.NewNetwork(), aborts: make(chan *prefillworkerv1.AbortRequest, 16),
 		queue: &memoryQueue{
 			jobs:    make(map[uint64]*transferv1.RemotePrefillRequest),
-			arrived: make(chan *transferv1.RemotePrefillRequest, 16), deleted: make(chan uint64, 16),
+			arrived: make(chan *transferv1.RemotePrefillRequest, 16), kept: make(chan keptJob, 16), deleted: make(chan uint64, 16),
 		},
 	}
 	r.alive.Store(1)

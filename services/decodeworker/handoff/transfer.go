@@ -91,6 +91,7 @@ type transfer struct {
 	published int        // messages so far
 	number    uint64     // of the latest
 	held      bool       // some worker has a ticket
+	kept      bool       // the latest message is for one worker alone
 }
 
 // giveUp ends the waiting for a transfer that nobody will do.
@@ -133,18 +134,28 @@ func (c *Coordinator) Prefill(ctx context.Context, q *scheduler.Sequence, msg *g
 	return c.withdraw(ctx, t, cause, err)
 }
 
-// push has the job done by whoever takes it from the queue.
+// push has the job done by whoever takes it from the queue, at first perhaps by one alone.
 func (c *Coordinator) push(ctx context.Context, t *transfer) (First, Cause, error) {
-	if err := c.publish(ctx, t); err != nil {
+	worker, keep := c.keeper(t)
+	if err := c.publishFor(ctx, t, worker); err != nil {
 		return First{}, CausePublish, err
 	}
-	select {
-	case first := <-t.done:
-		return first, "", nil
-	case why := <-t.gaveUp:
-		return First{}, why.Cause, why.Err
-	case <-ctx.Done():
-		return First{}, CauseDeadline, ctx.Err()
+	timer := time.NewTimer(keep)
+	defer timer.Stop()
+	for {
+		select {
+		case first := <-t.done:
+			return first, "", nil
+		case why := <-t.gaveUp:
+			return First{}, why.Cause, why.Err
+		case <-ctx.Done():
+			return First{}, CauseDeadline, ctx.Err()
+		case <-timer.C: // once; a kept job that is in work by now stays there
+		case <-t.lost:
+		}
+		if err := c.share(ctx, t); err != nil {
+			return First{}, CausePublish, err
+		}
 	}
 }
 
@@ -188,16 +199,31 @@ func (c *Coordinator) open(ctx context.Context, q *scheduler.Sequence, msg *gene
 	return t, nil
 }
 
-// publish queues the job, again if it was queued before.
+// publish queues the job for all prefill workers, again if it was queued before.
 func (c *Coordinator) publish(ctx context.Context, t *transfer) error {
+	return c.publishFor(ctx, t, "")
+}
+
+// publishFor queues the job for one prefill worker; for all if it names none.
+func (c *Coordinator) publishFor(ctx context.Context, t *transfer, worker string) error {
 	ctx, span := c.tracer.Start(ctx, "decodeworker.enqueue")
 	defer span.End()
 	t.mu.Lock()
 	t.published++
 	messageID := fmt.Sprintf("%s#%d", t.id, t.published)
 	old := t.number
+	t.kept = worker != ""
 	t.mu.Unlock()
-	number, err := c.deps.Queue.Publish(ctx, t.job, messageID)
+	var (
+		number uint64
+		err    error
+	)
+	if worker == "" {
+		number, err = c.deps.Queue.Publish(ctx, t.job, messageID)
+	} else {
+		span.SetAttributes(attribute.String("kept_for", worker))
+		number, err = c.deps.Queue.PublishFor(ctx, worker, t.job, messageID)
+	}
 	if err != nil {
 		return err
 	}
