@@ -76,7 +76,8 @@ type line struct {
 	discovery *discovery.Client
 	nats      *nats.Conn
 	conns     *rpc.Conns
-	client    decodeworkerv1.DecodeWorkerClient
+	client    decodeworkerv1.DecodeWorkerClient // of the latest decode worker
+	prefills  []*prefillworker.PrefillWorker
 	policy    disagg.Policy // changed while nothing runs
 	requests  uint32
 }
@@ -88,7 +89,16 @@ type equipment struct {
 	pool     worker.Config
 }
 
+// newLine has one worker of each role.
 func newLine(b *testing.B, equip func(nixl.Config) equipment) *line {
+	l := newBareLine(b, equip)
+	l.startPrefill(b, "prefill")
+	l.startDecode(b, "decode")
+	return l
+}
+
+// newBareLine has no workers yet.
+func newBareLine(b *testing.B, equip func(nixl.Config) equipment) *line {
 	ctx := b.Context()
 	etcd, err := embedded.StartEtcd(ctx, embedded.EtcdConfig{})
 	if err != nil {
@@ -112,8 +122,6 @@ func newLine(b *testing.B, equip func(nixl.Config) equipment) *line {
 		b.Fatal(err)
 	}
 	b.Cleanup(l.nats.Close)
-	l.startPrefill(b)
-	l.startDecode(b)
 	return l
 }
 
@@ -140,6 +148,7 @@ type parts struct {
 	listener net.Listener
 	server   *rpc.Server
 	queue    *prefillqueue.Queue
+	kept     *prefillqueue.Queue
 	members  *discovery.Members // of the other side
 }
 
@@ -154,12 +163,15 @@ func (l *line) parts(b *testing.B, name string, role, other instancev1.Role) par
 	q := prefillqueue.DefaultConfig()
 	q.KVFormat = e.executor.Card().KVFormat
 	endpoint, err1 := p.worker.Endpoint(worker.InProc)
+	q.PublishTimeout = queueTimeout
 	queue, err2 := prefillqueue.Open(b.Context(), l.nats, q, discard)
+	q.Worker = name
+	kept, err4 := prefillqueue.Open(b.Context(), l.nats, q, discard)
 	listener, err3 := net.Listen("tcp", "127.0.0.1:0")
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		b.Fatal(err)
 	}
-	p.queue, p.listener = queue, listener
+	p.queue, p.kept, p.listener = queue, kept, listener
 	p.instance = &instancev1.Instance{
 		Id: name, Incarnation: e.agent.ID().Incarnation, Role: role, Address: listener.Addr().String(), Started: timestamppb.Now(),
 		Model: p.worker.ModelCard(), Transfer: []*instancev1.TransferEndpoint{endpoint},
@@ -168,12 +180,12 @@ func (l *line) parts(b *testing.B, name string, role, other instancev1.Role) par
 	return p
 }
 
-func (l *line) startPrefill(b *testing.B) {
-	p := l.parts(b, "prefill", instancev1.Role_ROLE_PREFILL_WORKER, instancev1.Role_ROLE_DECODE_WORKER)
+func (l *line) startPrefill(b *testing.B, name string) *instancev1.Instance {
+	p := l.parts(b, name, instancev1.Role_ROLE_PREFILL_WORKER, instancev1.Role_ROLE_DECODE_WORKER)
 	cfg := prefillworker.DefaultConfig()
 	cfg.Transport = worker.InProc
 	s, err := prefillworker.New(cfg, prefillworker.Deps{
-		Worker: p.worker, Instance: p.instance, Listener: p.listener, Server: p.server, Queue: p.queue,
+		Worker: p.worker, Instance: p.instance, Listener: p.listener, Server: p.server, Queue: p.queue, Kept: p.kept,
 		DecodeWorkers: found{p.members}, Connect: l.conns.To, Logger: discard,
 		Tracer: noop.NewTracerProvider(), Meter: noopmeter.NewMeterProvider(),
 		Register: func(ctx context.Context, i *instancev1.Instance) (prefillworker.Registration, error) {
@@ -184,6 +196,8 @@ func (l *line) startPrefill(b *testing.B) {
 		b.Fatal(err)
 	}
 	background(b, s.Run)
+	l.prefills = append(l.prefills, s)
+	return p.instance
 }
 
 // found are the members as a prefill worker asks for them.
@@ -195,8 +209,9 @@ func (f found) Find(id string) (*instancev1.Instance, bool) {
 	return m.Instance, s.Revision > 0 && !s.Stale
 }
 
-func (l *line) startDecode(b *testing.B) {
-	p := l.parts(b, "decode", instancev1.Role_ROLE_DECODE_WORKER, instancev1.Role_ROLE_PREFILL_WORKER)
+// startDecode returns once the worker sees all prefill workers.
+func (l *line) startDecode(b *testing.B, name string) *instancev1.Instance {
+	p := l.parts(b, name, instancev1.Role_ROLE_DECODE_WORKER, instancev1.Role_ROLE_PREFILL_WORKER)
 	cfg := decodeworker.DefaultConfig()
 	cfg.Transport = worker.InProc
 	s, err := decodeworker.New(cfg, decodeworker.Deps{
@@ -220,7 +235,7 @@ func (l *line) startDecode(b *testing.B) {
 	}
 	background(b, s.Run)
 	for snapshot := range p.members.Watch(b.Context()) {
-		if len(snapshot.Live("")) > 0 {
+		if len(snapshot.Live("")) == len(l.prefills) {
 			break
 		}
 	}
@@ -229,6 +244,7 @@ func (l *line) startDecode(b *testing.B) {
 		b.Fatal(err)
 	}
 	l.client = decodeworkerv1.NewDecodeWorkerClient(conn)
+	return p.instance
 }
 
 // generate asks for one token after a prompt of n tokens that no cache holds.
