@@ -39,7 +39,7 @@ func (c *Coordinator) bury(ctx context.Context, peer nixl.PeerID, address string
 		return
 	}
 	for _, q := range lost {
+		c.endByCrash(q.Transfer, peer, nixl.ErrGone) // first, so that it is not shared again
 		c.hold(q.Transfer, false)
-		c.endByCrash(q.Transfer, peer, nixl.ErrGone)
 	}
 }

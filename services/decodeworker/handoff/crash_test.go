@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/worker"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
 )
 
@@ -121,4 +123,27 @@ func TestAWorkerThatWasDeadBeforeIsNoCrash(t *testing.T) {
 	if len(gone.asked) > 0 {
 		t.Error("a worker out of reach was asked")
 	}
+}
+
+func TestAKeptJobWhoseKeeperDiedIsNotShared(t *testing.T) {
+	r := newKeepingRig(t, time.Hour, time.Hour)
+	r.deps.Died = dead(make(chan string, 9), "address")
+	q, s := r.admit()
+	out := make(chan outcome, 1)
+	go func() {
+		first, err := r.Prefill(r.t.Context(), q, &generationv1.Sequence{
+			Prompt: prompt, MaxTokens: 6, PrefillHint: []string{"b"}, PrefillHintTokens: 8,
+		})
+		out <- outcome{first, err}
+	}()
+	kept := <-r.queue.kept
+	p := r.peer("b")
+	p.ticket(kept.RemotePrefillRequest, "b#1")
+	p.close()
+	o := <-out
+	r.crash(o.err, "b")
+	if n := len(r.queue.arrived); n != 0 {
+		t.Errorf("%d jobs were shared, want none", n)
+	}
+	r.fallBack(q, s, o, CauseCrash)
 }

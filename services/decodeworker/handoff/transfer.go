@@ -152,6 +152,11 @@ func (c *Coordinator) push(ctx context.Context, t *transfer) (First, Cause, erro
 			return First{}, CauseDeadline, ctx.Err()
 		case <-timer.C: // once; a kept job that is in work by now stays there
 		case <-t.lost:
+			select {
+			case why := <-t.gaveUp:
+				return First{}, why.Cause, why.Err
+			default:
+			}
 		}
 		if err := c.share(ctx, t); err != nil {
 			return First{}, CausePublish, err
