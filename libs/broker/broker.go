@@ -28,7 +28,11 @@ func Connect(ctx context.Context, url, name string, log *slog.Logger) (*nats.Con
 // Seek is Connect for those who can do without NATS: an unreachable server is sought for
 // ever from the start. Only a URL that is none is an error.
 func Seek(url, name string, log *slog.Logger) (*nats.Conn, error) {
-	return connect(url, name, log, nats.Timeout(connectTimeout), nats.RetryOnFailedConnect(true))
+	nc, err := connect(url, name, log, nats.Timeout(connectTimeout), nats.RetryOnFailedConnect(true))
+	if err == nil && !nc.IsConnected() {
+		log.Warn("nats cannot be reached, trying on", "url", url)
+	}
+	return nc, err
 }
 
 func connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {

@@ -63,9 +63,12 @@ func (q *Queue) askDepth(ctx context.Context) (Depth, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.cfg.PublishTimeout)
 	defer cancel()
-	stream, consumer := q.handles()
 	at := time.Now()
-	info, err := consumer.Info(ctx)
+	var info *jetstream.ConsumerInfo
+	stream, consumer, err := q.handles()
+	if err == nil {
+		info, err = consumer.Info(ctx)
+	}
 	if missing(err) {
 		if err := q.ensure(ctx); err != nil {
 			return Depth{}, err

@@ -3,6 +3,7 @@ package prefillqueue
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,50 @@ func TestAnUnreachableNATSIsOneErrorInTime(t *testing.T) {
 	}
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+func TestAQueueOpensBeforeNATSIsThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := l.Addr().String()
+	l.Close() // until NATS is there
+	nc, err := broker.Seek("nats://"+away, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	q := open(t, nc, nil)
+	if _, err := q.Publish(within(t), job("t1"), ""); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("publish: %v, want %v", err, ErrUnreachable)
+	}
+	if _, err := q.Depth(within(t)); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("depth: %v, want %v", err, ErrUnreachable)
+	}
+	if err := q.Delete(within(t), 7); err != nil {
+		t.Errorf("delete: %v, want nothing to be there", err)
+	}
+	got := make(chan []*Job, 1)
+	go func() {
+		jobs, err := q.Pull(within(t), 1)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- jobs
+	}()
+	startNATS(t, away)
+	for {
+		_, err := q.Publish(within(t), job("t2"), "")
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrTimeout) && !errors.Is(err, ErrNoStream) {
+			t.Fatal(err)
+		}
+	}
+	if jobs := <-got; len(jobs) != 1 || jobs[0].Request.GetTransferId() != "t2" {
+		t.Errorf("jobs %v, want t2", jobs)
 	}
 }

@@ -149,8 +149,10 @@ func outOfRoom(err *jetstream.APIError) bool {
 // Delete takes a job out of the queue by its number, wherever it is. A job that is not
 // there any more is no error. A worker that has it already is not told.
 func (q *Queue) Delete(ctx context.Context, sequence uint64) error {
-	stream, _ := q.handles()
-	err := stream.DeleteMsg(ctx, sequence)
+	stream, _, err := q.handles()
+	if err == nil {
+		err = stream.DeleteMsg(ctx, sequence)
+	}
 	switch {
 	case err == nil || missing(err):
 		return nil

@@ -63,7 +63,10 @@ func (q *Queue) pullNow(ctx context.Context, n int) ([]*Job, error) {
 	if !q.conn.IsConnected() {
 		return nil, ErrUnreachable // the library would leave a subscription behind
 	}
-	_, consumer := q.handles()
+	_, consumer, err := q.handles()
+	if err != nil {
+		return nil, err
+	}
 	batch, err := consumer.FetchNoWait(n)
 	if err != nil {
 		return nil, err
@@ -77,7 +80,10 @@ func (q *Queue) pullOnce(ctx context.Context, n int) ([]*Job, error) {
 	if jobs, err := q.pullNow(ctx, n); len(jobs) > 0 || err != nil || ctx.Err() != nil {
 		return jobs, err
 	}
-	_, consumer := q.handles()
+	_, consumer, err := q.handles()
+	if err != nil {
+		return nil, err
+	}
 	waiting, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
 	batch, err := consumer.Fetch(1, jetstream.FetchContext(waiting), jetstream.FetchHeartbeat(pullBeat))

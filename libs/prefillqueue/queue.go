@@ -41,7 +41,11 @@ type Queue struct {
 	keeps atomic.Bool // something was published for one worker: jobs of theirs count
 }
 
-// Open makes stream and consumer if they are not there, and brings their limits to cfg's.
+// errNoJetStream says how to mend it: Debian's own service runs without.
+var errNoJetStream = errors.New("nats runs without JetStream, want it with (nats-server -js)")
+
+// Open makes stream and consumer if they are not there, and brings their limits to cfg's. While
+// the connection is down it returns at once, and they are made when NATS is there.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config, log *slog.Logger) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("prefill queue: %w", err)
@@ -51,7 +55,12 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config, log *slog.Logger) (*Qu
 		return nil, fmt.Errorf("open prefill queue: %w", err)
 	}
 	q := &Queue{conn: nc, js: js, cfg: cfg, log: log.With("queue", cfg.subject())}
-	if err := q.ensure(ctx); err != nil {
+	if !nc.IsConnected() {
+		return q, nil // whoever first needs it makes it
+	}
+	if err := q.ensure(ctx); errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("open prefill queue at %s: %w", nc.ConnectedUrlRedacted(), errNoJetStream)
+	} else if err != nil {
 		return nil, fmt.Errorf("open prefill queue at %s: %w", nc.ConnectedUrlRedacted(), err)
 	}
 	return q, nil
@@ -127,10 +136,14 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	}
 }
 
-func (q *Queue) handles() (jetstream.Stream, jetstream.Consumer) {
+// handles are those of the stream and the consumer; missing(err) until both were made.
+func (q *Queue) handles() (jetstream.Stream, jetstream.Consumer, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stream, q.consumer
+	if q.stream == nil || q.consumer == nil {
+		return nil, nil, jetstream.ErrStreamNotFound
+	}
+	return q.stream, q.consumer, nil
 }
 
 // missing says that NATS answers but has lost stream or consumer.

@@ -209,7 +209,7 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, role instancev1.Role, shared Shared) (err error) {
 	connection := shared.NATS
 	if connection == nil {
-		if connection, err = broker.Connect(ctx, cfg.NATS, p.ID, p.Log); err != nil {
+		if connection, err = broker.Seek(cfg.NATS, p.ID, p.Log); err != nil {
 			return err
 		}
 		p.OnClose(func() error { connection.Close(); return nil })
