@@ -112,6 +112,7 @@ func TestFaultsSayWhereAndWhat(t *testing.T) {
 		{name: "two documents", file: "listen: a\n---\nlisten: b\n", want: []string{"x.yaml", "one YAML document"}},
 		{name: "no YAML", file: "listen: [\n", want: []string{"x.yaml"}},
 		{name: "bad text", file: "level: middle\n", want: []string{"x.yaml:1", `level is "middle"`, "low or high"}},
+		{name: "a fraction for a number", file: "queue: {max_jobs: 8.5}\n", want: []string{"x.yaml:1", `queue.max_jobs is "8.5"`, "a whole number"}},
 		{name: "a list for a word", file: "level: [low]\n", want: []string{"x.yaml:1", "level is a list", "want one word"}},
 		{name: "a section for a list", file: "endpoints:\n  a: b\n", want: []string{"x.yaml:2", "endpoints is a section", "want a list of texts"}},
 		{name: "a value for a section", file: "queue: 7\n", want: []string{"x.yaml:1", `queue is "7"`, "want keys"}},

@@ -13,15 +13,24 @@ import (
 // names, and what was expected of them. The YAML package knows only lines and Go types. All
 // faults of a file are told at once.
 func explain(file string, data []byte, fields []Field, err error) error {
-	var document yaml.Node
-	if yaml.Unmarshal(data, &document) == nil && len(document.Content) == 1 {
-		f := faults{file: file, fields: fields}
-		f.section(document.Content[0], "")
-		if len(f.list) > 0 {
-			return errors.New(strings.Join(f.list, "; "))
-		}
+	if found := inspect(file, data, fields); found != nil {
+		return found
 	}
 	return fmt.Errorf("%s: %w", file, err) // it is no YAML, or of a kind that is not looked for here
+}
+
+// inspect looks at every key of a file.
+func inspect(file string, data []byte, fields []Field) error {
+	var document yaml.Node
+	if yaml.Unmarshal(data, &document) != nil || len(document.Content) != 1 {
+		return nil
+	}
+	f := faults{file: file, fields: fields}
+	f.section(document.Content[0], "")
+	if len(f.list) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(f.list, "; "))
 }
 
 // faults collects what is wrong with a file.
@@ -78,12 +87,13 @@ func (f *faults) find(key string) (field *Field, section bool) {
 // value tries a field's value by itself.
 func (f *faults) value(field Field, n *yaml.Node) {
 	err := n.Decode(reflect.New(field.value.Type()).Interface())
-	if err == nil {
+	n = resolve(n)
+	cut := field.value.CanInt() && n.Tag == "!!float" // the YAML package would drop the fraction
+	if err == nil && !cut {
 		return
 	}
-	n = resolve(n)
 	want := "want " + wanted(field.value.Type())
-	if typed := (*yaml.TypeError)(nil); n.Kind == yaml.ScalarNode && !errors.As(err, &typed) {
+	if typed := (*yaml.TypeError)(nil); n.Kind == yaml.ScalarNode && !cut && !errors.As(err, &typed) {
 		want = err.Error() // of the field's own UnmarshalText
 	}
 	f.add(n, "%s is %s, %s", field.Key, shape(n), want)

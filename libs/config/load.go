@@ -30,6 +30,9 @@ func decode(file string, data []byte, cfg any) error {
 	if err := dec.Decode(cfg); err != nil && !errors.Is(err, io.EOF) {
 		return explain(file, data, fields, err)
 	}
+	if err := inspect(file, data, fields); err != nil {
+		return err
+	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: want one YAML document, found a second", file)
 	}

@@ -73,11 +73,12 @@ func Send(ctx context.Context, nc *nats.Conn, letter *generationv1.DeadLetter) e
 	return nil
 }
 
-// Latest are the n letters that came last, the oldest of them first; none if nobody ever sent one.
-func Latest(ctx context.Context, nc *nats.Conn, n int) ([]*generationv1.DeadLetter, error) {
+// Latest are the n letters that came last, the oldest of them first; none if nobody ever sent
+// one. Messages that are no letters are left out and counted.
+func Latest(ctx context.Context, nc *nats.Conn, n int) (letters []*generationv1.DeadLetter, others int, err error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
-		return nil, fmt.Errorf("dead letters: %w", err)
+		return nil, 0, fmt.Errorf("dead letters: %w", err)
 	}
 	var stream jetstream.Stream
 	err = persist(ctx, func(ctx context.Context) (err error) {
@@ -85,13 +86,15 @@ func Latest(ctx context.Context, nc *nats.Conn, n int) ([]*generationv1.DeadLett
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
+		return nil, 0, nil
+	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, 0, errors.New("nats runs without JetStream, so that no dead letters are kept there")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", Stream, err)
+		return nil, 0, fmt.Errorf("stream %s: %w", Stream, err)
 	}
 	state := stream.CachedInfo().State
-	var letters []*generationv1.DeadLetter
 	for sequence := state.FirstSeq; sequence <= state.LastSeq; sequence++ {
 		if state.LastSeq-sequence >= uint64(n) {
 			continue
@@ -105,14 +108,15 @@ func Latest(ctx context.Context, nc *nats.Conn, n int) ([]*generationv1.DeadLett
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("letter %d of %s: %w", sequence, Stream, err)
+			return nil, 0, fmt.Errorf("letter %d of %s: %w", sequence, Stream, err)
 		}
 		letter := new(generationv1.DeadLetter)
 		// Letters of a newer version may say more.
 		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.Data, letter); err != nil {
-			return nil, fmt.Errorf("letter %d of %s: %w", sequence, Stream, err)
+			others++
+			continue
 		}
 		letters = append(letters, letter)
 	}
-	return letters, nil
+	return letters, others, nil
 }

@@ -31,7 +31,7 @@ func TestLettersOutliveTheServerAndTheLatestAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if none, err := Latest(ctx, nc, 5); err != nil || none != nil {
+	if none, _, err := Latest(ctx, nc, 5); err != nil || none != nil {
 		t.Errorf("before the first: %v, %v", none, err)
 	}
 	var sent []*generationv1.DeadLetter
@@ -44,6 +44,12 @@ func TestLettersOutliveTheServerAndTheLatestAreRead(t *testing.T) {
 		if err := Send(ctx, nc, letter); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := nc.Publish(Subject, []byte("no letter")); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
 	}
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
@@ -60,10 +66,10 @@ func TestLettersOutliveTheServerAndTheLatestAreRead(t *testing.T) {
 		}
 	}
 	for _, n := range []int{3, 99, 0} {
-		got, err := Latest(ctx, nc, n)
-		want := sent[max(0, len(sent)-n):]
-		if err != nil || len(got) != len(want) {
-			t.Fatalf("the latest %d: %v, %v", n, got, err)
+		got, others, err := Latest(ctx, nc, n)
+		want := sent[min(len(sent), max(0, len(sent)+1-n)):] // the last message is none
+		if err != nil || len(got) != len(want) || others != min(1, n) {
+			t.Fatalf("the latest %d: %v, %d others, %v", n, got, others, err)
 		}
 		for i := range want {
 			if !proto.Equal(got[i], want[i]) {

@@ -33,7 +33,7 @@ func (c *deadLettersCmd) Run(ctx context.Context, out io.Writer) error {
 	if url == "" {
 		found, err := readEndpoints(c.Data)
 		if err != nil {
-			return fmt.Errorf("--nats is empty: %w", err)
+			return fmt.Errorf("--nats is empty, want a URL or --data: %w", err)
 		}
 		url = found.NATS
 	}
@@ -44,11 +44,17 @@ func (c *deadLettersCmd) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer nc.Close()
-	letters, err := deadletter.Latest(ctx, nc, c.Last)
+	letters, others, err := deadletter.Latest(ctx, nc, c.Last)
 	if err != nil {
 		return err
 	}
-	return c.show(out, letters)
+	if err := c.show(out, letters); err != nil {
+		return err
+	}
+	if others > 0 {
+		return fmt.Errorf("%d of the messages on %s are no dead letters", others, deadletter.Subject)
+	}
+	return nil
 }
 
 func (c *deadLettersCmd) show(out io.Writer, letters []*generationv1.DeadLetter) error {

@@ -53,7 +53,7 @@ func readEndpoints(dir string) (e endpoints, err error) {
 	file := filepath.Join(dir, endpointsFile)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return e, fmt.Errorf("no server runs with data folder %s: start one, or name its --etcd", dir)
+		return e, fmt.Errorf("no server runs with data folder %s: start one, or name the address", dir)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &e)
