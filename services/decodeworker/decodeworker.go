@@ -91,7 +91,9 @@ type DecodeWorker struct {
 	counts placements
 	phases phases
 
-	trial    chan struct{} // capacity 1: the place of the one sequence on trial
+	trial         chan struct{} // capacity 1: the place of the one sequence on trial
+	proceedWithin time.Duration // changed by tests alone
+
 	attached attachments
 	intake   *intake
 	leaving  chan struct{} // closed when the server stops: streams end
@@ -113,7 +115,7 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 		speeds:  speed.New(start(cfg, deps)),
 		intake:  newIntake(),
 		leaving: make(chan struct{}),
-		trial:   make(chan struct{}, 1),
+		trial:   make(chan struct{}, 1), proceedWithin: proceedWithin,
 	}
 	if err := d.observe(deps.Meter); err != nil {
 		return nil, fmt.Errorf("decode worker: %w", err)

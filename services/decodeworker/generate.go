@@ -100,7 +100,10 @@ func (g *generation) run(ctx context.Context) {
 	g.cached = g.sequence.Table().CachedTokens()
 	g.span.SetAttributes(attribute.Int("cached_tokens", g.cached))
 	if g.msg.GetCrashes() > 0 {
-		g.onTrial(ctx)
+		if err := g.onTrial(ctx); err != nil && ctx.Err() == nil {
+			g.sequence.Fail(err)
+			return
+		}
 	}
 	start := g.place(ctx)
 	if ctx.Err() != nil { // nobody wants it, or what place met came of that

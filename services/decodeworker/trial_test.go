@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -155,4 +156,22 @@ func TestTheDeathOfThePrefillWorkerIsTold(t *testing.T) {
 	if err != nil || r.GetHandOff().GetReasons()["fallback_crash"] != 1 || r.GetHandOff().GetFallback() != 0 {
 		t.Errorf("hand-offs %v, %v; want one crash and no fallback", r.GetHandOff(), err)
 	}
+}
+
+func TestAProcessorThatDoesNotProceedLosesItsTurn(t *testing.T) {
+	h := newHarness(t, nil)
+	h.d.proceedWithin = 50 * time.Millisecond
+	h.start()
+	stuck, other := h.attach("a", "1"), h.attach("b", "1")
+	stuck.submit(1, 1, suspect(3))
+	take(t, "the trial", stuck.tried)
+	other.submit(1, 1, suspect(3))
+	if e := stuck.end(); codes.Code(e.GetCode()) != codes.Unavailable {
+		t.Errorf("ended %v, want UNAVAILABLE, after which it may go elsewhere", e)
+	}
+	other.proceed(take(t, "the trial of the next", other.tried))
+	if e := other.end(); e.GetReason() != byLength {
+		t.Errorf("ended %v", e)
+	}
+	h.checkIdle()
 }

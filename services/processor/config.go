@@ -23,7 +23,7 @@ type Config struct {
 	MaxRequests      int           `yaml:"max_requests" help:"most requests in work; further ones are refused"`
 	MaxBodyBytes     int           `yaml:"max_body_bytes" help:"largest request body that the frontends take"`
 	Migrations       int           `yaml:"migrations" help:"how often a request may go on to another decode worker when one is lost or refuses it"`
-	DispatchWait     time.Duration `yaml:"dispatch_wait" help:"how long a request waits for a known decode worker that cannot be reached"`
+	DispatchWait     time.Duration `yaml:"dispatch_wait" help:"how long a request waits for a decode worker while none can be reached; a new one only where one is known"`
 	Router           router.Config `yaml:"router"`
 }
 
@@ -33,7 +33,7 @@ func DefaultConfig() Config {
 		Config: service.DefaultConfig("processor-0", "127.0.0.1:7002", 30*time.Second),
 		NATS:   nats.DefaultURL,
 		Model:  modelstore.DefaultModel, DefaultMaxTokens: 1024, MaxRequests: 1024, MaxBodyBytes: 16 << 20,
-		Migrations: 3, DispatchWait: 2 * time.Second,
+		Migrations: 3, DispatchWait: 30 * time.Second,
 		Router: router.DefaultConfig(),
 	}
 }

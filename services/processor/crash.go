@@ -15,7 +15,7 @@ const (
 	// groundTokens is how many tokens a sequence gains until it is no longer where a worker died
 	// with it: more than can be lost on their way from a worker that dies, fewer than it
 	// generates alone (see the decode worker's trial.go).
-	groundTokens = 8
+	groundTokens = 4
 	// letterWithin bounds the sending of a dead letter, after its request has ended.
 	letterWithin = 2 * time.Second
 )

@@ -39,7 +39,7 @@ type dispatch struct {
 }
 
 // next picks a worker and sends it the sequence with the tokens that were generated so
-// far. It waits a little for a known worker that cannot be reached at the moment.
+// far. It waits for a worker where all that are known cannot be reached at the moment.
 func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dispatch, error) {
 	d.attempt++
 	d.crashes.at(len(generated))
@@ -74,7 +74,8 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 			d.left = nil
 			continue
 		}
-		if !d.p.workers.others(d.refused) {
+		// What was begun goes on when a worker is back, also after the last one's lease has ended.
+		if begun := d.attempt > 1 && len(d.refused) == 0; !begun && !d.p.workers.others(d.refused) {
 			return nil, d.noWorker()
 		}
 		select {

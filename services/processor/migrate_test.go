@@ -197,6 +197,24 @@ func TestWithoutWorkers(t *testing.T) {
 	}
 }
 
+// What was begun is not given up as long as a worker may come back, known or not.
+func TestABegunRequestWaitsForAnyWorker(t *testing.T) {
+	silent := make(chan string, 1)
+	w := workertest.Start(t, "w", dying(3, silent, "w"))
+	h := start(t, options{config: func(c *processor.Config) { c.DispatchWait = 10 * time.Second }}, w)
+	stream := h.open(t, request("x", 9))
+	<-silent
+	stream.read(t, 3)
+	h.members.set()
+	w.Kill()
+	h.untilContext(t, 0)
+	fresh := workertest.Start(t, "fresh", nil)
+	h.members.set(instance(fresh))
+	if r := stream.rest(); r.err != nil || r.text != expected("x", 9) {
+		t.Errorf("text %q, %v", r.text, r.err)
+	}
+}
+
 func TestRequestWaitsForAKnownWorker(t *testing.T) {
 	h := start(t, options{config: func(c *processor.Config) { c.DispatchWait = 10 * time.Second }})
 	gone := workertest.Start(t, "gone", nil)

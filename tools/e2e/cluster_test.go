@@ -111,7 +111,6 @@ func (c *cluster) startServices(o options) {
 	p := processor.DefaultConfig()
 	p.Telemetry.LogLevel = "warn"
 	p.Listen, p.Etcd, p.NATS, p.Model, p.Name = "127.0.0.1:0", []string{c.etcd}, "nats://"+c.nats, c.model, modelName
-	p.DispatchWait = patience // workers come back
 	pl := planner.DefaultConfig()
 	pl.Listen, pl.Etcd = c.address(), []string{c.etcd}
 	c.spawn("planner", "planner", pl)

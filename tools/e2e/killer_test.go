@@ -130,7 +130,7 @@ func (c *cluster) letters() []*generationv1.DeadLetter {
 		c.t.Fatal(err)
 	}
 	defer nc.Close()
-	letters, err := deadletter.Latest(c.t.Context(), nc, 1000)
+	letters, _, err := deadletter.Latest(c.t.Context(), nc, 1000)
 	if err != nil {
 		c.t.Fatal(err)
 	}
