@@ -17,6 +17,9 @@ import (
 // RunProcesses runs the suite with peers in processes of their own, and what only a
 // process can do: be killed and be frozen.
 func RunProcesses(t *testing.T, tr Transport) {
+	if testing.Short() {
+		t.Skip("Run covers the same code in one process")
+	}
 	runShared(t, tr, func(t *testing.T, name, incarnation, folder string) *peer {
 		return &startChild(t, name, incarnation, folder).peer
 	})
