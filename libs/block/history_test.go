@@ -318,7 +318,7 @@ func (h *history) abort() {
 	if q, ok := h.pool.Abort(k.Transfer, k.Attempt); ok && h.rnd.IntN(2) == 0 {
 		h.allow(q.Blocks)
 		h.quiet[q.Ticket] = true
-		if n := h.pool.Settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}); n != len(q.Blocks) {
+		if tickets, n := h.pool.Settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}); tickets != 1 || n != len(q.Blocks) {
 			h.t.Fatalf("settled %d blocks, want %d", n, len(q.Blocks))
 		}
 	}
@@ -345,7 +345,7 @@ func (h *history) settle() {
 		return
 	}
 	q := qs[h.rnd.IntN(len(qs))]
-	if n := h.pool.Settle(block.Proof{Writer: q.Writer + "x", Ticket: q.Ticket}); n != 0 {
+	if tickets, n := h.pool.Settle(block.Proof{Writer: q.Writer + "x", Ticket: q.Ticket}); tickets+n != 0 {
 		h.t.Fatal("a proof for another writer settled a ticket")
 	}
 	h.allow(q.Blocks)

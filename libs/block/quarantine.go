@@ -165,23 +165,23 @@ func (p *Pool) Quarantined() []Quarantined {
 	return qs
 }
 
-// Settle frees the blocks that the proof covers and returns their number.
-func (p *Pool) Settle(pf Proof) int {
+// Settle frees the blocks that the proof covers and returns the numbers of their tickets and of them.
+func (p *Pool) Settle(pf Proof) (tickets, blocks int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pf.Ticket != 0 {
 		if tk := p.quarantine[pf.Ticket]; tk != nil && tk.Writer == pf.Writer {
-			return p.settle(tk)
+			return 1, p.settle(tk)
 		}
-		return 0
+		return 0, 0
 	}
-	n := 0
 	for _, tk := range p.quarantine {
 		if tk.Writer == pf.Writer {
-			n += p.settle(tk)
+			tickets++
+			blocks += p.settle(tk)
 		}
 	}
-	return n
+	return tickets, blocks
 }
 
 func (p *Pool) settle(tk *ticket) int {

@@ -164,7 +164,8 @@ func (s *stage) do(args []string) string {
 	case "quarantined":
 		return tell(s.pool.Quarantined())
 	case "settle": // writer ticket
-		return fmt.Sprint(s.pool.Settle(block.Proof{Writer: block.WriterID(args[0]), Ticket: uint64(s.number(args[1]))}))
+		_, blocks := s.pool.Settle(block.Proof{Writer: block.WriterID(args[0]), Ticket: uint64(s.number(args[1]))})
+		return fmt.Sprint(blocks)
 	}
 	s.t.Fatalf("command %s is unknown", name)
 	return ""

@@ -179,14 +179,15 @@ func (c *Coordinator) inQuarantine(ticket uint64) bool {
 
 // settle frees the blocks that a proof covers.
 func (c *Coordinator) settle(p block.Proof, how proof) {
-	if c.pool.Settle(p) == 0 {
+	tickets, _ := c.pool.Settle(p)
+	if tickets == 0 {
 		return
 	}
 	c.mu.Lock()
 	if how == byWord {
-		c.report.byWord++
+		c.report.byWord += uint64(tickets)
 	} else {
-		c.report.byFence++
+		c.report.byFence += uint64(tickets)
 	}
 	c.mu.Unlock()
 	c.wakeRebook()
