@@ -28,7 +28,7 @@ func TestTheNetworkBetweenTheHostsIsCut(t *testing.T) {
 		prefill: func(_ int, p *prefillConfig) { p.Transport, p.Silence, p.Drain = worker.TCP, time.Second, time.Second },
 	})
 	src := newSource(5, slowShape().VocabTokens)
-	t.Run("for 10 seconds", func(t *testing.T) { c.with(t).cut(src, 10*time.Second) })
+	t.Run("for 10 seconds", func(t *testing.T) { nightly(t); c.with(t).cut(src, 10*time.Second) })
 	t.Run("for good", func(t *testing.T) { c.with(t).cut(src, 0) })
 	k.Join() // so that all can leave
 }

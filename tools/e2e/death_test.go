@@ -29,6 +29,9 @@ var phases = []phase{
 func TestDeathsInEveryPhase(t *testing.T) {
 	for _, transport := range []string{worker.Shm, worker.TCP} {
 		t.Run(transport, func(t *testing.T) {
+			if transport != worker.Shm {
+				nightly(t)
+			}
 			c := start(t, options{
 				shape: slowShape(),
 				decode: func(_ int, d *decodeConfig) {

@@ -70,6 +70,7 @@ func TestFaults(t *testing.T) {
 	}
 	t.Run("cancels in every phase", func(t *testing.T) { c.with(t).cancels(src) })
 	t.Run("NATS is stopped", func(t *testing.T) {
+		nightly(t)
 		c.with(t).natsOutage(src, func() { c.signal("nats", syscall.SIGSTOP) }, func() { c.signal("nats", syscall.SIGCONT) })
 	})
 	t.Run("NATS is killed", func(t *testing.T) {

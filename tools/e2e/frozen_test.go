@@ -15,7 +15,12 @@ import (
 // these very blocks; then the frozen ones go on, and what they still write changes nothing.
 func TestFrozenWritersHoldMostOfAPool(t *testing.T) {
 	for _, transport := range []string{worker.Shm, worker.TCP} {
-		t.Run(transport, func(t *testing.T) { frozenWriters(t, transport) })
+		t.Run(transport, func(t *testing.T) {
+			if transport != worker.Shm {
+				nightly(t)
+			}
+			frozenWriters(t, transport)
+		})
 	}
 }
 

@@ -35,6 +35,15 @@ const roleVariable = "SWITCHYARD_E2E_ROLE"
 // configVariable is the role's configuration, as JSON.
 const configVariable = "SWITCHYARD_E2E_CONFIG"
 
+// nightly skips what takes long and shows little more than its neighbours, unless the
+// environment asks for it: tools/test --config=nightly does.
+func nightly(t *testing.T) {
+	t.Helper()
+	if os.Getenv("SWITCHYARD_NIGHTLY") == "" {
+		t.Skip("left for SWITCHYARD_NIGHTLY=1")
+	}
+}
+
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleVariable)
 	if role == "" {
