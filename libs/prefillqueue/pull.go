@@ -77,8 +77,10 @@ func (q *Queue) pullNow(ctx context.Context, n int) ([]*Job, error) {
 // pullOnce takes what is there, or else waits for one job: a waiting request for more
 // would deliver jobs to somebody who went to work on the first.
 func (q *Queue) pullOnce(ctx context.Context, n int) ([]*Job, error) {
-	if jobs, err := q.pullNow(ctx, n); len(jobs) > 0 || err != nil || ctx.Err() != nil {
-		return jobs, err
+	if n > 1 || !q.conn.IsConnected() { // the wait for one gets one that is there at once
+		if jobs, err := q.pullNow(ctx, n); len(jobs) > 0 || err != nil || ctx.Err() != nil {
+			return jobs, err
+		}
 	}
 	_, consumer, err := q.handles()
 	if err != nil {
