@@ -95,10 +95,8 @@ func Latest(ctx context.Context, nc *nats.Conn, n int) (letters []*generationv1.
 		return nil, 0, fmt.Errorf("stream %s: %w", Stream, err)
 	}
 	state := stream.CachedInfo().State
-	for sequence := state.FirstSeq; sequence <= state.LastSeq; sequence++ {
-		if state.LastSeq-sequence >= uint64(n) {
-			continue
-		}
+	past := state.LastSeq + 1
+	for sequence := max(state.FirstSeq, past-min(past, uint64(n))); sequence < past; sequence++ {
 		var m *jetstream.RawStreamMsg
 		err := persist(ctx, func(ctx context.Context) (err error) {
 			m, err = stream.GetMsg(ctx, sequence)

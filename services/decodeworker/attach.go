@@ -44,8 +44,7 @@ type attachment struct {
 // running is what an attachment keeps of a sequence until its end.
 type running struct {
 	cancel  context.CancelFunc
-	proceed chan struct{} // closed by the processor's Proceed
-	allowed bool          // that it was; guarded by the attachment's mutex
+	proceed chan struct{} // capacity 1: the processor's Proceed
 }
 
 // Attach implements decodeworkerv1.DecodeWorkerServer.
@@ -169,7 +168,7 @@ func (a *attachment) submit(ctx context.Context, m *decodeworkerv1.Submit) error
 		}
 		return rpc.InvalidArgument("submit.sequence_id", fmt.Sprintf("a number that is not in use, not %d", id))
 	}
-	own := &running{cancel: cancel, proceed: make(chan struct{})}
+	own := &running{cancel: cancel, proceed: make(chan struct{}, 1)}
 	a.running[id] = own
 	a.work.Add(1)
 	a.mu.Unlock()
@@ -216,10 +215,14 @@ func (a *attachment) cancel(id uint32) {
 // proceed lets a sequence on trial begin; one that has ended meanwhile is no error.
 func (a *attachment) proceed(id uint32) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if r := a.running[id]; r != nil && !r.allowed {
-		r.allowed = true
-		close(r.proceed)
+	r := a.running[id]
+	a.mu.Unlock()
+	if r == nil {
+		return
+	}
+	select {
+	case r.proceed <- struct{}{}:
+	default: // a repeated one
 	}
 }
 

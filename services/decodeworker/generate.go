@@ -53,8 +53,8 @@ type generation struct {
 type output interface {
 	Token(t sequence.Token)
 	Ended(e *decodeworkerv1.Ended)
-	// Trial says that a sequence is about to be computed on trial. What it answers closes, or ends
-	// with the caller, once that is known to whoever counts the crashes; nil: it may begin.
+	// Trial says that a sequence is about to be computed on trial. What it answers can be received
+	// from, once, when that is known to whoever counts the crashes.
 	Trial() (proceed <-chan struct{})
 }
 

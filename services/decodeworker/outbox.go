@@ -66,7 +66,11 @@ func (e outboxEntry) Ended(m *decodeworkerv1.Ended) {
 }
 
 // Trial implements output. A plain caller counts nothing.
-func (outboxEntry) Trial() <-chan struct{} { return closed }
+func (outboxEntry) Trial() <-chan struct{} {
+	proceed := make(chan struct{})
+	close(proceed)
+	return proceed
+}
 
 // trial asks for a Proceed.
 func (o *outbox) trial(id uint32) {
@@ -75,9 +79,3 @@ func (o *outbox) trial(id uint32) {
 	o.mu.Unlock()
 	o.signal()
 }
-
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()

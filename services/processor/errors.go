@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
@@ -19,11 +20,12 @@ const retryAfter = time.Second
 // refused is an error that clients may see and should try again after: it carries a reason
 // for programs beside the time.
 func refused(code codes.Code, reason, format string, args ...any) error {
-	st := status.Newf(code, format, args...)
-	detailed, err := st.WithDetails(
-		&errdetails.ErrorInfo{Reason: reason, Domain: "switchyard"},
-		&errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)},
-	)
+	return explained(status.Newf(code, format, args...), reason, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+}
+
+// explained adds a reason for programs, and more, to a status that is no OK.
+func explained(st *status.Status, reason string, more ...protoadapt.MessageV1) error {
+	detailed, err := st.WithDetails(append(more, &errdetails.ErrorInfo{Reason: reason, Domain: "switchyard"})...)
 	if err != nil {
 		return st.Err() // only for a code of OK
 	}
@@ -50,11 +52,7 @@ func errCrashedWorkers(deaths []*generationv1.WorkerDeath) error {
 	}
 	st := status.Newf(codes.Internal, "the workers that computed the request died one after the other (%s); it was ended so that no other does",
 		strings.Join(names, ", then "))
-	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: "REQUEST_CRASHED_WORKER", Domain: "switchyard"})
-	if err != nil {
-		return st.Err() // only for a code of OK
-	}
-	return detailed.Err()
+	return explained(st, "REQUEST_CRASHED_WORKER")
 }
 
 // workerError is how a worker ended a sequence that it did not finish.
