@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -428,12 +431,20 @@ func freeAddress(t testing.TB) string {
 	return freeAddressOn(t, "127.0.0.1")
 }
 
+// freeAddressOn takes none of the ports that the system gives to outgoing connections: until the
+// address is listened at, one of another process would take it.
 func freeAddressOn(t testing.TB, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
+	const first, ports = 16000, 16000
+	for {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(first+rand.IntN(ports))))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
