@@ -1,10 +1,14 @@
-// Package prefix hashes token prefixes: a chain over full blocks, in which a block's
-// hash stands for its tokens and for all that came before them.
+// Package prefix hashes token prefixes and knows who holds them: a chain over full
+// blocks, in which a block's hash stands for its tokens and for all that came before
+// them, and an Index of the leading blocks of a chain that each worker has.
 //
 // The hash is XXH3-64. It routes requests and finds candidates; it proves nothing, so
 // whoever shares a block compares the tokens (block.Pool does). All workers and
 // processors must compute the same chain, hence no seed is drawn and the token ids
-// are hashed in little-endian order on every machine. The package holds no state.
+// are hashed in little-endian order on every machine.
+//
+// The Index believes what it is told: ordering, replays and gaps of the events that
+// feed it are their reader's business. The package starts no goroutines.
 package prefix
 
 import (
