@@ -181,3 +181,24 @@ func (c *checker) blocks() {
 	c.want(count == p.count, "count is %v, want %v", p.count, count)
 	c.want(p.count[Held] <= p.config.HeldCap, "%d blocks are held, cap %d", p.count[Held], p.config.HeldCap)
 }
+
+// Indexed is what the index names: hash to the parent's hash, worked out from the tables'
+// own numbers and not from the changes.
+func (p *Pool) Indexed() map[Hash]Hash {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hashOf := map[uint64]Hash{}
+	for h, b := range p.index {
+		hashOf[p.blocks[b].node] = h
+	}
+	out := map[Hash]Hash{}
+	for h, b := range p.index {
+		r := &p.blocks[b]
+		if r.first {
+			out[h] = p.spaceByID[r.parent].root
+		} else {
+			out[h] = hashOf[r.parent]
+		}
+	}
+	return out
+}

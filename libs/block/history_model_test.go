@@ -36,6 +36,7 @@ func (h *history) verify(step int) {
 		}
 	}
 	h.checkWriters(step)
+	h.checkChanges(step)
 	for _, s := range h.seqs {
 		h.checkRows(step, s)
 	}
@@ -101,6 +102,9 @@ func (h *history) wantCoverage(bits int) {
 	s := h.pool.Stats()
 	if h.unquiet < 10_000 {
 		h.t.Errorf("writers that could still write were looked at %d times", h.unquiet)
+	}
+	if !h.weak && (h.changes.changes < 300 || h.changes.losses < 5) {
+		h.t.Errorf("%d changes were followed, %d times some were lost", h.changes.changes, h.changes.losses)
 	}
 	for state, seen := range h.seen {
 		if !seen || h.pool.Counts().Peak[state] == 0 {

@@ -47,6 +47,8 @@ type history struct {
 	commits     uint64
 	unquiet     uint64 // tickets looked at whose writer could still write
 	evicted     bool
+	changes     *mirror
+	weak        bool // unequal contents have equal hashes all the time
 }
 
 // seq is one sequence and what the model of it knows.
@@ -72,12 +74,12 @@ func TestRandomHistoryKeepsEveryInvariant(t *testing.T) {
 	}
 	for _, bits := range []int{64, 5} {
 		t.Run(fmt.Sprintf("hash of %d bits", bits), func(t *testing.T) {
-			pool, err := block.NewPool(block.Config{Blocks: historyBlocks, BlockTokens: historySize, Chain: mix(bits), HeldCap: 3, QuarantineCap: 6})
+			pool, err := block.NewPool(block.Config{Blocks: historyBlocks, BlockTokens: historySize, Chain: mix(bits), HeldCap: 3, QuarantineCap: 6, Changes: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
 			h := &history{
-				t: t, rnd: rand.New(rand.NewPCG(1, uint64(bits))), pool: pool, now: time.Unix(1e9, 0),
+				t: t, weak: bits < 64, rnd: rand.New(rand.NewPCG(1, uint64(bits))), pool: pool, now: time.Unix(1e9, 0),
 				content: map[block.Ref]string{}, quarantined: map[block.Ref]bool{}, quiet: map[uint64]bool{}, proof: map[block.Ref]bool{},
 			}
 			for i := range steps {
@@ -136,7 +138,7 @@ func (h *history) admit() {
 		s.tokens = append(s.tokens, token)
 	}
 	s.total = (n + historySize - 1) / historySize
-	table, err := h.pool.Admit(block.Prompt{Tokens: s.tokens[:s.prompt:s.prompt], Namespace: s.namespace}, s.total)
+	table, err := h.pool.Admit(block.Prompt{Tokens: s.tokens[:s.prompt:s.prompt], Namespace: s.namespace, Root: 7}, s.total)
 	if err != nil {
 		if !errors.Is(err, block.ErrNoRoom) {
 			h.t.Fatal(err)

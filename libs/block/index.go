@@ -11,14 +11,15 @@ import (
 type space struct {
 	id   uint64 // numbered among the nodes: the parent of first blocks
 	name string
+	root Hash // of the chain
 	uses int
 }
 
-func (p *Pool) enter(name string) *space {
+func (p *Pool) enter(name string, root Hash) *space {
 	s := p.spaces[name]
 	if s == nil {
 		p.nodes++
-		s = &space{id: p.nodes, name: name}
+		s = &space{id: p.nodes, name: name, root: root}
 		p.spaces[name] = s
 		p.spaceByID[s.id] = s
 	}
@@ -94,6 +95,7 @@ func (p *Pool) seal(b ID, at tip, first bool) tip {
 		if first {
 			p.spaceByID[at.node].uses++
 		}
+		p.stored(b, at.hash)
 	case p.same(other, at.node, p.tokensOf(b)):
 		p.stats.DuplicateBlocks++
 		o := &p.blocks[other]
@@ -139,6 +141,7 @@ func (p *Pool) forget(b ID) {
 		p.blocks[heir].indexed = true
 	case r.indexed:
 		delete(p.index, r.hash)
+		p.changes.add(Change{Kind: Removed, Hash: r.hash})
 		if r.first {
 			p.leave(p.spaceByID[r.parent])
 		}

@@ -27,6 +27,11 @@ type Config struct {
 	// QuarantineCap bounds the blocks in QUARANTINE on account of one writer, beyond
 	// which it gets no more tickets; 0 is a quarter of Blocks.
 	QuarantineCap int
+	// Changes is how many changes of the index are kept until they are drained; 0 is
+	// none, at no cost.
+	Changes int
+	// ChangeContent copies the tokens and the namespace into each change, too.
+	ChangeContent bool
 }
 
 func (c Config) validate() error {
@@ -35,7 +40,7 @@ func (c Config) validate() error {
 		value, min int
 	}{
 		{"Blocks", c.Blocks, 1}, {"BlockTokens", c.BlockTokens, 1},
-		{"HeldCap", c.HeldCap, 0}, {"QuarantineCap", c.QuarantineCap, 0},
+		{"HeldCap", c.HeldCap, 0}, {"QuarantineCap", c.QuarantineCap, 0}, {"Changes", c.Changes, 0},
 	} {
 		if f.value < f.min {
 			return fmt.Errorf("block pool: %s is %d, want at least %d", f.name, f.value, f.min)
@@ -91,6 +96,7 @@ type Pool struct {
 	holds        map[holdKey]*hold
 	quarantine   map[uint64]*ticket
 	quarantineOf map[WriterID]int // blocks
+	changes      changes
 }
 
 // NewPool returns a pool whose blocks are all FREE. Its tables of tokens and blocks
@@ -119,6 +125,7 @@ func NewPool(c Config) (*Pool, error) {
 		holds:        make(map[holdKey]*hold),
 		quarantine:   make(map[uint64]*ticket),
 		quarantineOf: make(map[WriterID]int),
+		changes:      newChanges(c.Changes),
 	}
 	for i := range p.blocks {
 		b := ID(i)

@@ -13,7 +13,7 @@ type Prompt struct {
 	Tokens []sequence.Token
 	// Namespace names the model, LoRA and salt. Blocks are shared only within one.
 	Namespace string
-	// Root is where the hash chain of the namespace starts (prefix.Root).
+	// Root is where the hash chain of the namespace starts (prefix.Root): always the same.
 	Root Hash
 }
 
@@ -61,7 +61,7 @@ func (p *Pool) Admit(pr Prompt, totalBlocks int) (*Table, error) {
 		return nil, fmt.Errorf("admit: %d blocks to book, %d available: %w", book, room, ErrNoRoom)
 	}
 	t := &Table{
-		pool: p, prompt: pr.Tokens, space: p.enter(pr.Namespace), cached: len(p.matched),
+		pool: p, prompt: pr.Tokens, space: p.enter(pr.Namespace, pr.Root), cached: len(p.matched),
 		blocks: append(make([]ID, 0, totalBlocks), p.matched...), tip: end,
 		len: len(p.matched) * p.config.BlockTokens, booked: book,
 	}

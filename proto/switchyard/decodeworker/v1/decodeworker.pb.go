@@ -11,6 +11,7 @@ package decodeworkerv1
 import (
 	v1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	v11 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	v13 "github.com/switchyard-llm/switchyard/proto/switchyard/kvevent/v1"
 	v12 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -829,8 +830,11 @@ func (x *Ended) GetCrashedIncarnation() string {
 type Load struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One entry per attached processor.
-	Booked        []*Booked       `protobuf:"bytes,1,rep,name=booked,proto3" json:"booked,omitempty"`
-	Report        *v11.LoadReport `protobuf:"bytes,2,opt,name=report,proto3" json:"report,omitempty"`
+	Booked []*Booked       `protobuf:"bytes,1,rep,name=booked,proto3" json:"booked,omitempty"`
+	Report *v11.LoadReport `protobuf:"bytes,2,opt,name=report,proto3" json:"report,omitempty"`
+	// Number of the worker's last KV event, so that its silence cannot hide a lost one. 0: there was
+	// none, or it publishes none.
+	KvSequence    uint64 `protobuf:"varint,3,opt,name=kv_sequence,json=kvSequence,proto3" json:"kv_sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,6 +881,13 @@ func (x *Load) GetReport() *v11.LoadReport {
 		return x.Report
 	}
 	return nil
+}
+
+func (x *Load) GetKvSequence() uint64 {
+	if x != nil {
+		return x.KvSequence
+	}
+	return 0
 }
 
 // Booked is how far one processor's bookings are part of the report.
@@ -2009,11 +2020,101 @@ func (x *HandOffReport) GetPrefillCalls() map[string]uint64 {
 	return nil
 }
 
+// SnapshotRequest asks for all blocks that the worker holds.
+type SnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         *v13.SnapshotQuery     `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotRequest) Reset() {
+	*x = SnapshotRequest{}
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotRequest) ProtoMessage() {}
+
+func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SnapshotRequest) GetQuery() *v13.SnapshotQuery {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// SnapshotResponse is a part of the answer; the last one says so.
+type SnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *v13.SnapshotPart      `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotResponse) Reset() {
+	*x = SnapshotResponse{}
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotResponse) ProtoMessage() {}
+
+func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
+func (*SnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SnapshotResponse) GetPart() *v13.SnapshotPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
 var File_switchyard_decodeworker_v1_decodeworker_proto protoreflect.FileDescriptor
 
 const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\n" +
-	"-switchyard/decodeworker/v1/decodeworker.proto\x12\x1aswitchyard.decodeworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a%switchyard/transfer/v1/transfer.proto\"\xca\x02\n" +
+	"-switchyard/decodeworker/v1/decodeworker.proto\x12\x1aswitchyard.decodeworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a#switchyard/kvevent/v1/kvevent.proto\x1a%switchyard/transfer/v1/transfer.proto\"\xca\x02\n" +
 	"\rAttachRequest\x129\n" +
 	"\x05hello\x18\x01 \x01(\v2!.switchyard.decodeworker.v1.HelloH\x00R\x05hello\x12<\n" +
 	"\x06submit\x18\x02 \x01(\v2\".switchyard.decodeworker.v1.SubmitH\x00R\x06submit\x12<\n" +
@@ -2062,10 +2163,12 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\tplacement\x18\x06 \x01(\x0e2#.switchyard.generation.v1.PlacementR\tplacement\x12%\n" +
 	"\x0eprefill_worker\x18\a \x01(\tR\rprefillWorker\x12%\n" +
 	"\x0ecrashed_worker\x18\b \x01(\tR\rcrashedWorker\x12/\n" +
-	"\x13crashed_incarnation\x18\t \x01(\tR\x12crashedIncarnation\"~\n" +
+	"\x13crashed_incarnation\x18\t \x01(\tR\x12crashedIncarnation\"\x9f\x01\n" +
 	"\x04Load\x12:\n" +
 	"\x06booked\x18\x01 \x03(\v2\".switchyard.decodeworker.v1.BookedR\x06booked\x12:\n" +
-	"\x06report\x18\x02 \x01(\v2\".switchyard.instance.v1.LoadReportR\x06report\"u\n" +
+	"\x06report\x18\x02 \x01(\v2\".switchyard.instance.v1.LoadReportR\x06report\x12\x1f\n" +
+	"\vkv_sequence\x18\x03 \x01(\x04R\n" +
+	"kvSequence\"u\n" +
 	"\x06Booked\x12\x1c\n" +
 	"\tprocessor\x18\x01 \x01(\tR\tprocessor\x123\n" +
 	"\x15processor_incarnation\x18\x02 \x01(\tR\x14processorIncarnation\x12\x18\n" +
@@ -2164,7 +2267,11 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a?\n" +
 	"\x11PrefillCallsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01*`\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"M\n" +
+	"\x0fSnapshotRequest\x12:\n" +
+	"\x05query\x18\x01 \x01(\v2$.switchyard.kvevent.v1.SnapshotQueryR\x05query\"K\n" +
+	"\x10SnapshotResponse\x127\n" +
+	"\x04part\x18\x01 \x01(\v2#.switchyard.kvevent.v1.SnapshotPartR\x04part*`\n" +
 	"\rPrefixOutcome\x12\x1e\n" +
 	"\x1aPREFIX_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PREFIX_OUTCOME_OK\x10\x01\x12\x18\n" +
@@ -2174,7 +2281,7 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\x17LINK_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LINK_SOURCE_START\x10\x01\x12\x15\n" +
 	"\x11LINK_SOURCE_PROBE\x10\x02\x12\x19\n" +
-	"\x15LINK_SOURCE_TRANSFERS\x10\x032\x8c\x06\n" +
+	"\x15LINK_SOURCE_TRANSFERS\x10\x032\xf5\x06\n" +
 	"\fDecodeWorker\x12c\n" +
 	"\x06Attach\x12).switchyard.decodeworker.v1.AttachRequest\x1a*.switchyard.decodeworker.v1.AttachResponse(\x010\x01\x12g\n" +
 	"\bGenerate\x12+.switchyard.decodeworker.v1.GenerateRequest\x1a,.switchyard.decodeworker.v1.GenerateResponse0\x01\x12q\n" +
@@ -2183,7 +2290,8 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"RenewClaim\x12-.switchyard.decodeworker.v1.RenewClaimRequest\x1a..switchyard.decodeworker.v1.RenewClaimResponse\x12q\n" +
 	"\fAbandonClaim\x12/.switchyard.decodeworker.v1.AbandonClaimRequest\x1a0.switchyard.decodeworker.v1.AbandonClaimResponse\x12t\n" +
 	"\rReleasePrefix\x120.switchyard.decodeworker.v1.ReleasePrefixRequest\x1a1.switchyard.decodeworker.v1.ReleasePrefixResponse\x12e\n" +
-	"\bDescribe\x12+.switchyard.decodeworker.v1.DescribeRequest\x1a,.switchyard.decodeworker.v1.DescribeResponseBVZTgithub.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1;decodeworkerv1b\x06proto3"
+	"\bDescribe\x12+.switchyard.decodeworker.v1.DescribeRequest\x1a,.switchyard.decodeworker.v1.DescribeResponse\x12g\n" +
+	"\bSnapshot\x12+.switchyard.decodeworker.v1.SnapshotRequest\x1a,.switchyard.decodeworker.v1.SnapshotResponse0\x01BVZTgithub.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1;decodeworkerv1b\x06proto3"
 
 var (
 	file_switchyard_decodeworker_v1_decodeworker_proto_rawDescOnce sync.Once
@@ -2198,7 +2306,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(PrefixOutcome)(0),            // 0: switchyard.decodeworker.v1.PrefixOutcome
 	(LinkSource)(0),               // 1: switchyard.decodeworker.v1.LinkSource
@@ -2228,20 +2336,24 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(*DescribeResponse)(nil),      // 25: switchyard.decodeworker.v1.DescribeResponse
 	(*Link)(nil),                  // 26: switchyard.decodeworker.v1.Link
 	(*HandOffReport)(nil),         // 27: switchyard.decodeworker.v1.HandOffReport
-	nil,                           // 28: switchyard.decodeworker.v1.Submit.TraceContextEntry
-	nil,                           // 29: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	nil,                           // 30: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	nil,                           // 31: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	(*v1.Sequence)(nil),           // 32: switchyard.generation.v1.Sequence
-	(v1.FinishReason)(0),          // 33: switchyard.generation.v1.FinishReason
-	(v1.Placement)(0),             // 34: switchyard.generation.v1.Placement
-	(*v11.LoadReport)(nil),        // 35: switchyard.instance.v1.LoadReport
-	(*v12.Ticket)(nil),            // 36: switchyard.transfer.v1.Ticket
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*v11.Instance)(nil),          // 39: switchyard.instance.v1.Instance
-	(*v11.PoolReport)(nil),        // 40: switchyard.instance.v1.PoolReport
-	(*v11.TransportReport)(nil),   // 41: switchyard.instance.v1.TransportReport
+	(*SnapshotRequest)(nil),       // 28: switchyard.decodeworker.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),      // 29: switchyard.decodeworker.v1.SnapshotResponse
+	nil,                           // 30: switchyard.decodeworker.v1.Submit.TraceContextEntry
+	nil,                           // 31: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	nil,                           // 32: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	nil,                           // 33: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	(*v1.Sequence)(nil),           // 34: switchyard.generation.v1.Sequence
+	(v1.FinishReason)(0),          // 35: switchyard.generation.v1.FinishReason
+	(v1.Placement)(0),             // 36: switchyard.generation.v1.Placement
+	(*v11.LoadReport)(nil),        // 37: switchyard.instance.v1.LoadReport
+	(*v12.Ticket)(nil),            // 38: switchyard.transfer.v1.Ticket
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*v11.Instance)(nil),          // 41: switchyard.instance.v1.Instance
+	(*v11.PoolReport)(nil),        // 42: switchyard.instance.v1.PoolReport
+	(*v11.TransportReport)(nil),   // 43: switchyard.instance.v1.TransportReport
+	(*v13.SnapshotQuery)(nil),     // 44: switchyard.kvevent.v1.SnapshotQuery
+	(*v13.SnapshotPart)(nil),      // 45: switchyard.kvevent.v1.SnapshotPart
 }
 var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	3,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
@@ -2249,52 +2361,56 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	5,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
 	6,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
 	7,  // 4: switchyard.decodeworker.v1.AttachRequest.proceed:type_name -> switchyard.decodeworker.v1.Proceed
-	32, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
-	28, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
+	34, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
+	30, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
 	9,  // 7: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
 	11, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
 	10, // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
-	33, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
-	34, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
+	35, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
+	36, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
 	12, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
-	35, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
-	32, // 14: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	37, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
+	34, // 14: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
 	10, // 15: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
-	36, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
-	37, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
+	38, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
+	39, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
 	17, // 18: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
-	38, // 19: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
+	40, // 19: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
 	0,  // 20: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
-	39, // 21: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	40, // 22: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	41, // 23: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	35, // 24: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	41, // 21: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	42, // 22: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	43, // 23: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	37, // 24: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
 	27, // 25: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
 	26, // 26: switchyard.decodeworker.v1.DescribeResponse.links:type_name -> switchyard.decodeworker.v1.Link
-	37, // 27: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
+	39, // 27: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
 	1,  // 28: switchyard.decodeworker.v1.Link.measured_by:type_name -> switchyard.decodeworker.v1.LinkSource
-	29, // 29: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	30, // 30: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	31, // 31: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	2,  // 32: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
-	13, // 33: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
-	15, // 34: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
-	18, // 35: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
-	20, // 36: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
-	22, // 37: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
-	24, // 38: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
-	8,  // 39: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
-	14, // 40: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
-	16, // 41: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
-	19, // 42: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
-	21, // 43: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
-	23, // 44: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
-	25, // 45: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
-	39, // [39:46] is the sub-list for method output_type
-	32, // [32:39] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	31, // 29: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	32, // 30: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	33, // 31: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	44, // 32: switchyard.decodeworker.v1.SnapshotRequest.query:type_name -> switchyard.kvevent.v1.SnapshotQuery
+	45, // 33: switchyard.decodeworker.v1.SnapshotResponse.part:type_name -> switchyard.kvevent.v1.SnapshotPart
+	2,  // 34: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
+	13, // 35: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
+	15, // 36: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
+	18, // 37: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
+	20, // 38: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
+	22, // 39: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
+	24, // 40: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
+	28, // 41: switchyard.decodeworker.v1.DecodeWorker.Snapshot:input_type -> switchyard.decodeworker.v1.SnapshotRequest
+	8,  // 42: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
+	14, // 43: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
+	16, // 44: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
+	19, // 45: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
+	21, // 46: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
+	23, // 47: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
+	25, // 48: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
+	29, // 49: switchyard.decodeworker.v1.DecodeWorker.Snapshot:output_type -> switchyard.decodeworker.v1.SnapshotResponse
+	42, // [42:50] is the sub-list for method output_type
+	34, // [34:42] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_decodeworker_v1_decodeworker_proto_init() }
@@ -2324,7 +2440,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc), len(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,13 +28,14 @@ const (
 	DecodeWorker_AbandonClaim_FullMethodName  = "/switchyard.decodeworker.v1.DecodeWorker/AbandonClaim"
 	DecodeWorker_ReleasePrefix_FullMethodName = "/switchyard.decodeworker.v1.DecodeWorker/ReleasePrefix"
 	DecodeWorker_Describe_FullMethodName      = "/switchyard.decodeworker.v1.DecodeWorker/Describe"
+	DecodeWorker_Snapshot_FullMethodName      = "/switchyard.decodeworker.v1.DecodeWorker/Snapshot"
 )
 
 // DecodeWorkerClient is the client API for DecodeWorker service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DecodeWorker is called by processors (Attach, Generate), by prefill workers (the claims)
+// DecodeWorker is called by processors (Attach, Generate, Snapshot), by prefill workers (the claims)
 // and by tools (Describe). It answers completion notes too, but those travel with the blocks.
 type DecodeWorkerClient interface {
 	// Attach carries all sequences of one processor: submits and cancels in, step batches
@@ -59,6 +60,11 @@ type DecodeWorkerClient interface {
 	ReleasePrefix(ctx context.Context, in *ReleasePrefixRequest, opts ...grpc.CallOption) (*ReleasePrefixResponse, error)
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
+	// Snapshot tells all blocks that this worker holds, in every tier, and the number of the last KV
+	// event that this covers. Called by whoever follows the events and has missed some. Idempotent; a
+	// cancel ends it. FAILED_PRECONDITION when another incarnation is meant, or this worker publishes
+	// no events; NOT_FOUND for a rank that it does not have; RESOURCE_EXHAUSTED when too many ask at once.
+	Snapshot(ctx context.Context, in *SnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotResponse], error)
 }
 
 type decodeWorkerClient struct {
@@ -151,11 +157,30 @@ func (c *decodeWorkerClient) Describe(ctx context.Context, in *DescribeRequest, 
 	return out, nil
 }
 
+func (c *decodeWorkerClient) Snapshot(ctx context.Context, in *SnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DecodeWorker_ServiceDesc.Streams[2], DecodeWorker_Snapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SnapshotRequest, SnapshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DecodeWorker_SnapshotClient = grpc.ServerStreamingClient[SnapshotResponse]
+
 // DecodeWorkerServer is the server API for DecodeWorker service.
 // All implementations must embed UnimplementedDecodeWorkerServer
 // for forward compatibility.
 //
-// DecodeWorker is called by processors (Attach, Generate), by prefill workers (the claims)
+// DecodeWorker is called by processors (Attach, Generate, Snapshot), by prefill workers (the claims)
 // and by tools (Describe). It answers completion notes too, but those travel with the blocks.
 type DecodeWorkerServer interface {
 	// Attach carries all sequences of one processor: submits and cancels in, step batches
@@ -180,6 +205,11 @@ type DecodeWorkerServer interface {
 	ReleasePrefix(context.Context, *ReleasePrefixRequest) (*ReleasePrefixResponse, error)
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
+	// Snapshot tells all blocks that this worker holds, in every tier, and the number of the last KV
+	// event that this covers. Called by whoever follows the events and has missed some. Idempotent; a
+	// cancel ends it. FAILED_PRECONDITION when another incarnation is meant, or this worker publishes
+	// no events; NOT_FOUND for a rank that it does not have; RESOURCE_EXHAUSTED when too many ask at once.
+	Snapshot(*SnapshotRequest, grpc.ServerStreamingServer[SnapshotResponse]) error
 	mustEmbedUnimplementedDecodeWorkerServer()
 }
 
@@ -210,6 +240,9 @@ func (UnimplementedDecodeWorkerServer) ReleasePrefix(context.Context, *ReleasePr
 }
 func (UnimplementedDecodeWorkerServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedDecodeWorkerServer) Snapshot(*SnapshotRequest, grpc.ServerStreamingServer[SnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method Snapshot not implemented")
 }
 func (UnimplementedDecodeWorkerServer) mustEmbedUnimplementedDecodeWorkerServer() {}
 func (UnimplementedDecodeWorkerServer) testEmbeddedByValue()                      {}
@@ -340,6 +373,17 @@ func _DecodeWorker_Describe_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DecodeWorker_Snapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DecodeWorkerServer).Snapshot(m, &grpc.GenericServerStream[SnapshotRequest, SnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DecodeWorker_SnapshotServer = grpc.ServerStreamingServer[SnapshotResponse]
+
 // DecodeWorker_ServiceDesc is the grpc.ServiceDesc for DecodeWorker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -378,6 +422,11 @@ var DecodeWorker_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Generate",
 			Handler:       _DecodeWorker_Generate_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Snapshot",
+			Handler:       _DecodeWorker_Snapshot_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -11,6 +11,7 @@ package prefillworkerv1
 import (
 	v11 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	v1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
+	v13 "github.com/switchyard-llm/switchyard/proto/switchyard/kvevent/v1"
 	v12 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1160,11 +1161,101 @@ func (x *ProbeResponse) GetBytes() uint64 {
 	return 0
 }
 
+// SnapshotRequest asks for all blocks that the worker holds.
+type SnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         *v13.SnapshotQuery     `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotRequest) Reset() {
+	*x = SnapshotRequest{}
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotRequest) ProtoMessage() {}
+
+func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SnapshotRequest) GetQuery() *v13.SnapshotQuery {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// SnapshotResponse is a part of the answer; the last one says so.
+type SnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *v13.SnapshotPart      `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotResponse) Reset() {
+	*x = SnapshotResponse{}
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotResponse) ProtoMessage() {}
+
+func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
+func (*SnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SnapshotResponse) GetPart() *v13.SnapshotPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
 var File_switchyard_prefillworker_v1_prefillworker_proto protoreflect.FileDescriptor
 
 const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"\n" +
-	"/switchyard/prefillworker/v1/prefillworker.proto\x12\x1bswitchyard.prefillworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a%switchyard/transfer/v1/transfer.proto\"\x11\n" +
+	"/switchyard/prefillworker/v1/prefillworker.proto\x12\x1bswitchyard.prefillworker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a)switchyard/generation/v1/generation.proto\x1a%switchyard/instance/v1/instance.proto\x1a#switchyard/kvevent/v1/kvevent.proto\x1a%switchyard/transfer/v1/transfer.proto\"\x11\n" +
 	"\x0fDescribeRequest\"\xc3\x02\n" +
 	"\x10DescribeResponse\x12<\n" +
 	"\binstance\x18\x01 \x01(\v2 .switchyard.instance.v1.InstanceR\binstance\x126\n" +
@@ -1264,18 +1355,23 @@ const file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc = "" +
 	"\x12decode_incarnation\x18\x03 \x01(\tR\x11decodeIncarnation\";\n" +
 	"\rProbeResponse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes*d\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"M\n" +
+	"\x0fSnapshotRequest\x12:\n" +
+	"\x05query\x18\x01 \x01(\v2$.switchyard.kvevent.v1.SnapshotQueryR\x05query\"K\n" +
+	"\x10SnapshotResponse\x127\n" +
+	"\x04part\x18\x01 \x01(\v2#.switchyard.kvevent.v1.SnapshotPartR\x04part*d\n" +
 	"\x0eReleaseOutcome\x12\x1f\n" +
 	"\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RELEASE_OUTCOME_OK\x10\x01\x12\x19\n" +
-	"\x15RELEASE_OUTCOME_STALE\x10\x022\xe7\x04\n" +
+	"\x15RELEASE_OUTCOME_STALE\x10\x022\xd2\x05\n" +
 	"\rPrefillWorker\x12g\n" +
 	"\bDescribe\x12,.switchyard.prefillworker.v1.DescribeRequest\x1a-.switchyard.prefillworker.v1.DescribeResponse\x12^\n" +
 	"\x05Abort\x12).switchyard.prefillworker.v1.AbortRequest\x1a*.switchyard.prefillworker.v1.AbortResponse\x12d\n" +
 	"\aPrefill\x12+.switchyard.prefillworker.v1.PrefillRequest\x1a,.switchyard.prefillworker.v1.PrefillResponse\x12d\n" +
 	"\aRelease\x12+.switchyard.prefillworker.v1.ReleaseRequest\x1a,.switchyard.prefillworker.v1.ReleaseResponse\x12a\n" +
 	"\x06Cancel\x12*.switchyard.prefillworker.v1.CancelRequest\x1a+.switchyard.prefillworker.v1.CancelResponse\x12^\n" +
-	"\x05Probe\x12).switchyard.prefillworker.v1.ProbeRequest\x1a*.switchyard.prefillworker.v1.ProbeResponseBXZVgithub.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1;prefillworkerv1b\x06proto3"
+	"\x05Probe\x12).switchyard.prefillworker.v1.ProbeRequest\x1a*.switchyard.prefillworker.v1.ProbeResponse\x12i\n" +
+	"\bSnapshot\x12,.switchyard.prefillworker.v1.SnapshotRequest\x1a-.switchyard.prefillworker.v1.SnapshotResponse0\x01BXZVgithub.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1;prefillworkerv1b\x06proto3"
 
 var (
 	file_switchyard_prefillworker_v1_prefillworker_proto_rawDescOnce sync.Once
@@ -1290,7 +1386,7 @@ func file_switchyard_prefillworker_v1_prefillworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_prefillworker_v1_prefillworker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_switchyard_prefillworker_v1_prefillworker_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_switchyard_prefillworker_v1_prefillworker_proto_goTypes = []any{
 	(ReleaseOutcome)(0),         // 0: switchyard.prefillworker.v1.ReleaseOutcome
 	(*DescribeRequest)(nil),     // 1: switchyard.prefillworker.v1.DescribeRequest
@@ -1306,47 +1402,55 @@ var file_switchyard_prefillworker_v1_prefillworker_proto_goTypes = []any{
 	(*CancelResponse)(nil),      // 11: switchyard.prefillworker.v1.CancelResponse
 	(*ProbeRequest)(nil),        // 12: switchyard.prefillworker.v1.ProbeRequest
 	(*ProbeResponse)(nil),       // 13: switchyard.prefillworker.v1.ProbeResponse
-	(*v1.Instance)(nil),         // 14: switchyard.instance.v1.Instance
-	(*v1.PoolReport)(nil),       // 15: switchyard.instance.v1.PoolReport
-	(*v1.TransportReport)(nil),  // 16: switchyard.instance.v1.TransportReport
-	(*v1.LoadReport)(nil),       // 17: switchyard.instance.v1.LoadReport
-	(*v11.Sequence)(nil),        // 18: switchyard.generation.v1.Sequence
-	(*v12.Ticket)(nil),          // 19: switchyard.transfer.v1.Ticket
-	(*v12.FirstToken)(nil),      // 20: switchyard.transfer.v1.FirstToken
-	(*v12.BlockRefs)(nil),       // 21: switchyard.transfer.v1.BlockRefs
-	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
+	(*SnapshotRequest)(nil),     // 14: switchyard.prefillworker.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),    // 15: switchyard.prefillworker.v1.SnapshotResponse
+	(*v1.Instance)(nil),         // 16: switchyard.instance.v1.Instance
+	(*v1.PoolReport)(nil),       // 17: switchyard.instance.v1.PoolReport
+	(*v1.TransportReport)(nil),  // 18: switchyard.instance.v1.TransportReport
+	(*v1.LoadReport)(nil),       // 19: switchyard.instance.v1.LoadReport
+	(*v11.Sequence)(nil),        // 20: switchyard.generation.v1.Sequence
+	(*v12.Ticket)(nil),          // 21: switchyard.transfer.v1.Ticket
+	(*v12.FirstToken)(nil),      // 22: switchyard.transfer.v1.FirstToken
+	(*v12.BlockRefs)(nil),       // 23: switchyard.transfer.v1.BlockRefs
+	(*durationpb.Duration)(nil), // 24: google.protobuf.Duration
+	(*v13.SnapshotQuery)(nil),   // 25: switchyard.kvevent.v1.SnapshotQuery
+	(*v13.SnapshotPart)(nil),    // 26: switchyard.kvevent.v1.SnapshotPart
 }
 var file_switchyard_prefillworker_v1_prefillworker_proto_depIdxs = []int32{
-	14, // 0: switchyard.prefillworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	15, // 1: switchyard.prefillworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	16, // 2: switchyard.prefillworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	17, // 3: switchyard.prefillworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	16, // 0: switchyard.prefillworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	17, // 1: switchyard.prefillworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	18, // 2: switchyard.prefillworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	19, // 3: switchyard.prefillworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
 	3,  // 4: switchyard.prefillworker.v1.DescribeResponse.jobs:type_name -> switchyard.prefillworker.v1.JobReport
-	18, // 5: switchyard.prefillworker.v1.PrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	19, // 6: switchyard.prefillworker.v1.PrefillRequest.ticket:type_name -> switchyard.transfer.v1.Ticket
-	20, // 7: switchyard.prefillworker.v1.PrefillResponse.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
-	21, // 8: switchyard.prefillworker.v1.PrefillResponse.blocks:type_name -> switchyard.transfer.v1.BlockRefs
-	22, // 9: switchyard.prefillworker.v1.PrefillResponse.hold:type_name -> google.protobuf.Duration
-	22, // 10: switchyard.prefillworker.v1.PrefillResponse.admit_time:type_name -> google.protobuf.Duration
-	22, // 11: switchyard.prefillworker.v1.PrefillResponse.compute_time:type_name -> google.protobuf.Duration
+	20, // 5: switchyard.prefillworker.v1.PrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	21, // 6: switchyard.prefillworker.v1.PrefillRequest.ticket:type_name -> switchyard.transfer.v1.Ticket
+	22, // 7: switchyard.prefillworker.v1.PrefillResponse.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
+	23, // 8: switchyard.prefillworker.v1.PrefillResponse.blocks:type_name -> switchyard.transfer.v1.BlockRefs
+	24, // 9: switchyard.prefillworker.v1.PrefillResponse.hold:type_name -> google.protobuf.Duration
+	24, // 10: switchyard.prefillworker.v1.PrefillResponse.admit_time:type_name -> google.protobuf.Duration
+	24, // 11: switchyard.prefillworker.v1.PrefillResponse.compute_time:type_name -> google.protobuf.Duration
 	0,  // 12: switchyard.prefillworker.v1.ReleaseResponse.outcome:type_name -> switchyard.prefillworker.v1.ReleaseOutcome
-	1,  // 13: switchyard.prefillworker.v1.PrefillWorker.Describe:input_type -> switchyard.prefillworker.v1.DescribeRequest
-	4,  // 14: switchyard.prefillworker.v1.PrefillWorker.Abort:input_type -> switchyard.prefillworker.v1.AbortRequest
-	6,  // 15: switchyard.prefillworker.v1.PrefillWorker.Prefill:input_type -> switchyard.prefillworker.v1.PrefillRequest
-	8,  // 16: switchyard.prefillworker.v1.PrefillWorker.Release:input_type -> switchyard.prefillworker.v1.ReleaseRequest
-	10, // 17: switchyard.prefillworker.v1.PrefillWorker.Cancel:input_type -> switchyard.prefillworker.v1.CancelRequest
-	12, // 18: switchyard.prefillworker.v1.PrefillWorker.Probe:input_type -> switchyard.prefillworker.v1.ProbeRequest
-	2,  // 19: switchyard.prefillworker.v1.PrefillWorker.Describe:output_type -> switchyard.prefillworker.v1.DescribeResponse
-	5,  // 20: switchyard.prefillworker.v1.PrefillWorker.Abort:output_type -> switchyard.prefillworker.v1.AbortResponse
-	7,  // 21: switchyard.prefillworker.v1.PrefillWorker.Prefill:output_type -> switchyard.prefillworker.v1.PrefillResponse
-	9,  // 22: switchyard.prefillworker.v1.PrefillWorker.Release:output_type -> switchyard.prefillworker.v1.ReleaseResponse
-	11, // 23: switchyard.prefillworker.v1.PrefillWorker.Cancel:output_type -> switchyard.prefillworker.v1.CancelResponse
-	13, // 24: switchyard.prefillworker.v1.PrefillWorker.Probe:output_type -> switchyard.prefillworker.v1.ProbeResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	25, // 13: switchyard.prefillworker.v1.SnapshotRequest.query:type_name -> switchyard.kvevent.v1.SnapshotQuery
+	26, // 14: switchyard.prefillworker.v1.SnapshotResponse.part:type_name -> switchyard.kvevent.v1.SnapshotPart
+	1,  // 15: switchyard.prefillworker.v1.PrefillWorker.Describe:input_type -> switchyard.prefillworker.v1.DescribeRequest
+	4,  // 16: switchyard.prefillworker.v1.PrefillWorker.Abort:input_type -> switchyard.prefillworker.v1.AbortRequest
+	6,  // 17: switchyard.prefillworker.v1.PrefillWorker.Prefill:input_type -> switchyard.prefillworker.v1.PrefillRequest
+	8,  // 18: switchyard.prefillworker.v1.PrefillWorker.Release:input_type -> switchyard.prefillworker.v1.ReleaseRequest
+	10, // 19: switchyard.prefillworker.v1.PrefillWorker.Cancel:input_type -> switchyard.prefillworker.v1.CancelRequest
+	12, // 20: switchyard.prefillworker.v1.PrefillWorker.Probe:input_type -> switchyard.prefillworker.v1.ProbeRequest
+	14, // 21: switchyard.prefillworker.v1.PrefillWorker.Snapshot:input_type -> switchyard.prefillworker.v1.SnapshotRequest
+	2,  // 22: switchyard.prefillworker.v1.PrefillWorker.Describe:output_type -> switchyard.prefillworker.v1.DescribeResponse
+	5,  // 23: switchyard.prefillworker.v1.PrefillWorker.Abort:output_type -> switchyard.prefillworker.v1.AbortResponse
+	7,  // 24: switchyard.prefillworker.v1.PrefillWorker.Prefill:output_type -> switchyard.prefillworker.v1.PrefillResponse
+	9,  // 25: switchyard.prefillworker.v1.PrefillWorker.Release:output_type -> switchyard.prefillworker.v1.ReleaseResponse
+	11, // 26: switchyard.prefillworker.v1.PrefillWorker.Cancel:output_type -> switchyard.prefillworker.v1.CancelResponse
+	13, // 27: switchyard.prefillworker.v1.PrefillWorker.Probe:output_type -> switchyard.prefillworker.v1.ProbeResponse
+	15, // 28: switchyard.prefillworker.v1.PrefillWorker.Snapshot:output_type -> switchyard.prefillworker.v1.SnapshotResponse
+	22, // [22:29] is the sub-list for method output_type
+	15, // [15:22] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_prefillworker_v1_prefillworker_proto_init() }
@@ -1360,7 +1464,7 @@ func file_switchyard_prefillworker_v1_prefillworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc), len(file_switchyard_prefillworker_v1_prefillworker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	PrefillWorker_Release_FullMethodName  = "/switchyard.prefillworker.v1.PrefillWorker/Release"
 	PrefillWorker_Cancel_FullMethodName   = "/switchyard.prefillworker.v1.PrefillWorker/Cancel"
 	PrefillWorker_Probe_FullMethodName    = "/switchyard.prefillworker.v1.PrefillWorker/Probe"
+	PrefillWorker_Snapshot_FullMethodName = "/switchyard.prefillworker.v1.PrefillWorker/Snapshot"
 )
 
 // PrefillWorkerClient is the client API for PrefillWorker service.
@@ -35,7 +36,7 @@ const (
 //
 // PrefillWorker takes its work from the prefill queue (push) or from the decode workers'
 // calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release, Cancel and
-// Probe; tools call Describe.
+// Probe; processors call Snapshot, tools Describe.
 type PrefillWorkerClient interface {
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -70,6 +71,11 @@ type PrefillWorkerClient interface {
 	// INVALID_ARGUMENT when the caller is not named; RESOURCE_EXHAUSTED when too many have a
 	// leave.
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeResponse, error)
+	// Snapshot tells all blocks that this worker holds, in every tier, and the number of the last KV
+	// event that this covers. Called by whoever follows the events and has missed some. Idempotent; a
+	// cancel ends it. FAILED_PRECONDITION when another incarnation is meant, or this worker publishes
+	// no events; NOT_FOUND for a rank that it does not have; RESOURCE_EXHAUSTED when too many ask at once.
+	Snapshot(ctx context.Context, in *SnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotResponse], error)
 }
 
 type prefillWorkerClient struct {
@@ -140,13 +146,32 @@ func (c *prefillWorkerClient) Probe(ctx context.Context, in *ProbeRequest, opts 
 	return out, nil
 }
 
+func (c *prefillWorkerClient) Snapshot(ctx context.Context, in *SnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PrefillWorker_ServiceDesc.Streams[0], PrefillWorker_Snapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SnapshotRequest, SnapshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PrefillWorker_SnapshotClient = grpc.ServerStreamingClient[SnapshotResponse]
+
 // PrefillWorkerServer is the server API for PrefillWorker service.
 // All implementations must embed UnimplementedPrefillWorkerServer
 // for forward compatibility.
 //
 // PrefillWorker takes its work from the prefill queue (push) or from the decode workers'
 // calls of Prefill (pull, rendezvous). Decode workers also call Abort, Release, Cancel and
-// Probe; tools call Describe.
+// Probe; processors call Snapshot, tools Describe.
 type PrefillWorkerServer interface {
 	// Describe tells what this worker is and what it has done. Idempotent.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
@@ -181,6 +206,11 @@ type PrefillWorkerServer interface {
 	// INVALID_ARGUMENT when the caller is not named; RESOURCE_EXHAUSTED when too many have a
 	// leave.
 	Probe(context.Context, *ProbeRequest) (*ProbeResponse, error)
+	// Snapshot tells all blocks that this worker holds, in every tier, and the number of the last KV
+	// event that this covers. Called by whoever follows the events and has missed some. Idempotent; a
+	// cancel ends it. FAILED_PRECONDITION when another incarnation is meant, or this worker publishes
+	// no events; NOT_FOUND for a rank that it does not have; RESOURCE_EXHAUSTED when too many ask at once.
+	Snapshot(*SnapshotRequest, grpc.ServerStreamingServer[SnapshotResponse]) error
 	mustEmbedUnimplementedPrefillWorkerServer()
 }
 
@@ -208,6 +238,9 @@ func (UnimplementedPrefillWorkerServer) Cancel(context.Context, *CancelRequest) 
 }
 func (UnimplementedPrefillWorkerServer) Probe(context.Context, *ProbeRequest) (*ProbeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Probe not implemented")
+}
+func (UnimplementedPrefillWorkerServer) Snapshot(*SnapshotRequest, grpc.ServerStreamingServer[SnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method Snapshot not implemented")
 }
 func (UnimplementedPrefillWorkerServer) mustEmbedUnimplementedPrefillWorkerServer() {}
 func (UnimplementedPrefillWorkerServer) testEmbeddedByValue()                       {}
@@ -338,6 +371,17 @@ func _PrefillWorker_Probe_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PrefillWorker_Snapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PrefillWorkerServer).Snapshot(m, &grpc.GenericServerStream[SnapshotRequest, SnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PrefillWorker_SnapshotServer = grpc.ServerStreamingServer[SnapshotResponse]
+
 // PrefillWorker_ServiceDesc is the grpc.ServiceDesc for PrefillWorker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -370,6 +414,12 @@ var PrefillWorker_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PrefillWorker_Probe_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Snapshot",
+			Handler:       _PrefillWorker_Snapshot_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "switchyard/prefillworker/v1/prefillworker.proto",
 }
