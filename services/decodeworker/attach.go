@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
@@ -256,7 +258,31 @@ func (e ending) Ended(m *decodeworkerv1.Ended) {
 func (d *DecodeWorker) load() *decodeworkerv1.Load {
 	// Bookings first: what is booked in between is then counted twice, never lost.
 	booked := d.attached.booked()
-	return &decodeworkerv1.Load{Booked: booked, Report: d.deps.Worker.LoadReport()}
+	return &decodeworkerv1.Load{Booked: booked, Report: d.deps.Worker.LoadReport(), Speed: d.speed()}
+}
+
+// speed is what this worker has learnt of itself, as routers want it: prompts take the quicker way. It
+// is rounded, so that a load report is not sent for every sample.
+func (d *DecodeWorker) speed() *decodeworkerv1.Speed {
+	s, local, remote := d.speeds.Measured(time.Now())
+	if !local && !remote {
+		return nil
+	}
+	fixed, token := s.LocalOverhead, s.LocalToken
+	if remote && d.prefillWorkers() > 0 && (!local || s.RemoteToken < s.LocalToken) {
+		fixed, token = s.RemoteOverhead, s.RemoteToken
+	}
+	return &decodeworkerv1.Speed{
+		PrefillFixed: durationpb.New(rounded(fixed)), PrefillToken: durationpb.New(rounded(token)),
+		Step: durationpb.New(rounded(s.Step)), StepSequence: durationpb.New(rounded(s.StepSequence)),
+	}
+}
+
+// rounded keeps the five highest bits: 3 % at most are lost.
+func rounded(d time.Duration) time.Duration {
+	n := uint64(max(0, d))
+	drop := max(0, bits.Len64(n)-5)
+	return time.Duration(n >> drop << drop)
 }
 
 // add takes in an attachment. An older one of the same processor's life is a connection

@@ -41,7 +41,7 @@ func (a *answer) run(ctx context.Context) (err error) {
 	requestCtx := ctx
 	ctx, span := a.p.tracer.Start(ctx, "processor.output")
 	defer func() { a.endSpan(span, err) }()
-	d := &dispatcher{p: a.p, base: a.base}
+	d := &dispatcher{p: a.p, base: a.base, session: a.req.GetSession(), worker: a.req.GetDecodeWorker()}
 	for {
 		run, err := d.next(requestCtx, a.text.Tokens())
 		if err != nil {
@@ -74,9 +74,7 @@ func (a *answer) follow(ctx context.Context, run *dispatch) error {
 		if err != nil {
 			return err
 		}
-		if len(tokens) > 0 {
-			run.placed()
-		}
+		run.took(len(tokens))
 		for _, t := range tokens {
 			text := a.text.Push(t)
 			if a.text.Finish() != sequence.Unfinished {
@@ -138,8 +136,11 @@ func (a *answer) complete(ctx context.Context, run *dispatch, end *decodeworkerv
 		end = a.lastWord(ctx, run)
 	}
 	a.remember(run)
+	if end != nil {
+		run.ended(ctx, int(end.GetCachedTokens()))
+	}
 	if end.GetPlacement() == generationv1.Placement_PLACEMENT_REMOTE {
-		a.p.router.Computed(end.GetPrefillWorker(), a.base.GetCacheSalt(), run.tokens)
+		a.p.router.ComputedAt(end.GetPrefillWorker(), a.base.GetCacheSalt(), run.request.Tokens)
 	}
 	generated := len(a.text.Tokens())
 	return a.send(&generationv1.Chunk{

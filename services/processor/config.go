@@ -16,7 +16,7 @@ import (
 type Config struct {
 	service.Config `yaml:",inline"`
 
-	NATS             string        `yaml:"nats" help:"URL of NATS, where dead letters go; they are only logged while it cannot be reached, or if empty"`
+	NATS             string        `yaml:"nats" help:"URL of NATS, which carries KV events, bookings and dead letters; while it cannot be reached, or if empty, the processor goes by what it knows itself"`
 	Model            string        `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, or the name of a model that can be fetched"`
 	Name             string        `yaml:"name" help:"name under which the model is served, the same as at its workers; its own if empty"`
 	DefaultMaxTokens int           `yaml:"default_max_tokens" help:"most tokens of an answer where the request does not say; the rest of the context if that is less"`

@@ -21,6 +21,8 @@ import (
 type dispatcher struct {
 	p       *Processor
 	base    *generationv1.Sequence // as prompt made it
+	session string
+	worker  string // the only one that is wanted; empty: any
 	attempt uint32
 	refused []router.WorkerID // they would not take the sequence, and are not asked again
 	refusal error             // what the last of them said
@@ -31,11 +33,14 @@ type dispatcher struct {
 // dispatch is a sequence on its way at a worker.
 type dispatch struct {
 	*link.Sequence
-	p       *Processor
-	choice  router.Choice
-	address string           // of the worker
-	tokens  []sequence.Token // that it was sent with
-	hint    router.Hint
+	p         *Processor
+	choice    router.Choice
+	peer      *peer
+	address   string         // of the worker
+	request   router.Request // that it was sent with
+	hint      router.Hint
+	generated int  // tokens that came from there
+	computed  bool // the prompt is
 }
 
 // next picks a worker and sends it the sequence with the tokens that were generated so
@@ -47,7 +52,10 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 	if len(generated) > 0 {
 		tokens = slices.Concat(tokens, generated)
 	}
-	request := router.Request{Model: d.p.deps.Model.Name, Salt: d.base.GetCacheSalt(), Tokens: tokens}
+	request := router.Request{
+		Model: d.p.deps.Model.Name, Salt: d.base.GetCacheSalt(), Tokens: tokens, MaxOutput: int(d.base.GetMaxTokens()) - len(generated),
+		Session: d.session, Worker: d.worker,
+	}
 	sub := link.Submission{Sequence: d.sequence(ctx, generated), TraceContext: traceContext(ctx)}
 	hint := d.p.router.Hint(request)
 	sub.Sequence.PrefillHint, sub.Sequence.PrefillHintTokens = hint.Names, uint32(hint.Tokens)
@@ -66,7 +74,7 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 		changed := d.p.workers.state().changed
 		request.Avoid = slices.Concat(d.refused, d.left)
 		if run := d.send(request, sub); run != nil {
-			run.tokens, run.hint, sent = tokens, hint, true
+			run.request, run.hint, sent = request, hint, true
 			run.describe(ctx, span, d.attempt)
 			return run, nil
 		}
@@ -91,9 +99,9 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 // send picks, books and submits in one step; nil when no worker takes the sequence.
 func (d *dispatcher) send(request router.Request, sub link.Submission) *dispatch {
 	run := &dispatch{p: d.p}
-	choice, err := d.p.router.Pick(request, func(c router.Choice) bool {
+	choice, err := d.p.router.Pick(request, func(c *router.Choice) bool {
 		sub.Booking = c.Booking
-		run.Sequence, run.address = d.p.workers.submit(c.Worker, sub)
+		run.Sequence, run.peer, run.address = d.p.workers.submit(c.Worker, sub)
 		return run.Sequence != nil
 	})
 	if err != nil {
@@ -163,27 +171,48 @@ func (d *dispatcher) failed(ctx context.Context, run *dispatch, err error, gener
 func (d *dispatch) describe(ctx context.Context, span trace.Span, attempt uint32) {
 	span.SetAttributes(
 		attribute.String("switchyard.decode_worker", d.choice.Worker.Name), attribute.Int("switchyard.attempt", int(attempt)),
-		attribute.Int("switchyard.candidates", d.choice.Candidates), attribute.Float64("switchyard.cost_blocks", d.choice.Cost),
-		attribute.Int("switchyard.expected_cached_tokens", d.choice.CachedTokens))
-	d.p.metrics.picked(ctx, d.choice)
+		attribute.Int("switchyard.candidates", d.choice.Candidates), attribute.Float64("switchyard.cost", d.choice.Cost),
+		attribute.Float64("switchyard.cost.prefill", d.choice.Terms.Prefill), attribute.Float64("switchyard.cost.queue", d.choice.Terms.Queue),
+		attribute.Float64("switchyard.cost.decode", d.choice.Terms.Decode), attribute.Bool("switchyard.cost.in_blocks", d.choice.Terms.InBlocks),
+		attribute.Int("switchyard.device_blocks", d.choice.Terms.DeviceBlocks), attribute.Int("switchyard.host_blocks", d.choice.Terms.HostBlocks),
+		attribute.Int("switchyard.disk_blocks", d.choice.Terms.DiskBlocks), attribute.Int("switchyard.pending_blocks", d.choice.Terms.PendingBlocks),
+		attribute.Int("switchyard.expected_cached_tokens", d.choice.HeldTokens))
+	d.p.metrics.picked(ctx, &d.choice)
 }
 
 // cancel asks the worker to end the sequence at once; its end still comes.
 func (d *dispatch) cancel(reason string) {
 	if d.Cancel(reason) {
-		d.p.router.Withdraw(d.choice)
+		d.p.router.Withdraw(&d.choice)
 	}
 }
 
-// placed says that the prompt is computed.
-func (d *dispatch) placed() { d.p.router.Placed(&d.hint) }
+// took notes tokens that came. With the first the prompt is computed.
+func (d *dispatch) took(n int) {
+	d.generated += n
+	if n > 0 && !d.computed {
+		d.computed = true
+		d.p.router.Placed(&d.hint)
+		d.p.router.Computed(&d.choice)
+	}
+}
+
+// ended compares what the worker had of the prompt with what it was taken to hold.
+func (d *dispatch) ended(ctx context.Context, cachedTokens int) {
+	d.peer.traffic.add(len(d.request.Tokens), d.choice.HeldTokens, cachedTokens)
+	d.p.metrics.cachedTokens.Add(ctx, int64(cachedTokens))
+	if d.p.router.Observed(&d.choice, d.request, cachedTokens) {
+		d.p.metrics.corrections.Add(ctx, 1)
+		d.p.log.WarnContext(ctx, "a decode worker held less of a prompt than its events say; the index is corrected",
+			"worker_id", d.choice.Worker.Name, "said_tokens", d.choice.HeldTokens, "had_tokens", cachedTokens)
+	}
+}
 
 // close ends the sequence for good. It must be called.
 func (d *dispatch) close(reason string) {
-	d.placed()
-	if d.Close(reason) {
-		d.p.router.Withdraw(d.choice)
-	}
+	d.p.router.Placed(&d.hint)
+	d.Close(reason)
+	d.p.router.Ended(&d.choice, d.generated)
 }
 
 // traceContext is what a worker continues the trace from; nil when ctx is not traced.

@@ -17,6 +17,7 @@ import (
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
 // Shared is what services of one process have in common. With the zero value the
@@ -34,6 +35,8 @@ type Service struct {
 	process   *service.Process
 	members   *discovery.Members
 	prefills  *discovery.Members
+	peers     *discovery.Members // the processors
+	weights   *discovery.Value[router.Weights]
 }
 
 // Open builds the service from a configuration.
@@ -51,16 +54,15 @@ func Open(ctx context.Context, cfg Config, shared Shared) (*Service, error) {
 	}
 	s := &Service{
 		process: process, members: process.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER),
-		prefills: process.Discovery.Members(instancev1.Role_ROLE_PREFILL_WORKER),
+		prefills: process.Discovery.Members(instancev1.Role_ROLE_PREFILL_WORKER), peers: process.Discovery.Members(instancev1.Role_ROLE_PROCESSOR),
 	}
-	var bury func(context.Context, *generationv1.DeadLetter) error
-	if err == nil {
-		bury, err = s.letters(cfg, shared.NATS)
+	nc := shared.NATS
+	if err == nil && nc == nil {
+		nc, err = s.connect(cfg)
 	}
 	if err == nil {
-		deps := s.deps(cfg, model)
-		deps.Bury = bury
-		s.processor, err = New(cfg, deps)
+		s.weights = discovery.NewValue(process.Discovery, discovery.ConfigKey(model.Name, "router"), cfg.Router.Weights)
+		s.processor, err = New(cfg, s.deps(cfg, model, nc))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("processor: %w", err), process.Close())
@@ -68,26 +70,28 @@ func Open(ctx context.Context, cfg Config, shared Shared) (*Service, error) {
 	return s, nil
 }
 
-// letters is where dead letters go; nil: nowhere.
-func (s *Service) letters(cfg Config, nc *nats.Conn) (func(context.Context, *generationv1.DeadLetter) error, error) {
-	if nc == nil {
-		if cfg.NATS == "" {
-			return nil, nil
-		}
-		var err error
-		if nc, err = broker.Seek(cfg.NATS, s.process.ID, s.process.Log); err != nil {
-			return nil, err
-		}
+// connect opens a connection to NATS, which need not be there yet; nil: none is wanted.
+func (s *Service) connect(cfg Config) (*nats.Conn, error) {
+	if cfg.NATS == "" {
+		return nil, nil
+	}
+	nc, err := broker.Seek(cfg.NATS, s.process.ID, s.process.Log)
+	if err == nil {
 		s.process.OnClose(func() error { nc.Close(); return nil })
 	}
-	return func(ctx context.Context, letter *generationv1.DeadLetter) error {
-		return deadletter.Send(ctx, nc, letter)
-	}, nil
+	return nc, err
 }
 
-func (s *Service) deps(cfg Config, model *Model) Deps {
+func (s *Service) deps(cfg Config, model *Model, nc *nats.Conn) Deps {
 	p := s.process
+	var bury func(context.Context, *generationv1.DeadLetter) error
+	if nc != nil {
+		bury = func(ctx context.Context, letter *generationv1.DeadLetter) error {
+			return deadletter.Send(ctx, nc, letter)
+		}
+	}
 	return Deps{
+		Processors: s.peers, NATS: nc, Weights: s.weights.Watch, Bury: bury,
 		Model: model, Instance: p.Describe(instancev1.Role_ROLE_PROCESSOR), Listener: p.Listener, Server: p.Server,
 		Workers: s.members, PrefillWorkers: s.prefills,
 		Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
@@ -108,7 +112,8 @@ func (s *Service) Run(ctx context.Context) error {
 	linger, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, _ := run.NewGroup(linger)
-	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.members, s.prefills) })
+	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx, s.members, s.prefills, s.peers) })
+	g.Go("weights", s.weights.Run)
 	err := s.processor.Run(ctx)
 	stop()
 	return errors.Join(err, g.Wait(), s.process.Close())

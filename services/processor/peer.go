@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -17,6 +18,7 @@ type peer struct {
 	workers *workers
 	id      router.WorkerID
 	conn    *grpc.ClientConn
+	traffic traffic
 
 	// The workers' mutex guards the rest.
 	instance *instancev1.Instance
@@ -35,6 +37,7 @@ func (p *peer) candidate(in *instancev1.Instance) error {
 	card := in.GetModel()
 	return p.workers.router.Add(router.Worker{
 		ID: p.id, Model: card.GetName(), BlockTokens: int(card.GetBlockTokens()), PoolBlocks: int(card.GetPoolBlocks()),
+		ContextTokens: int(card.GetContextTokens()), Events: card.GetKvEvents(),
 	})
 }
 
@@ -120,14 +123,28 @@ func (p *peer) set(attached bool) {
 
 // Loaded implements link.Events.
 func (p *peer) Loaded(l *decodeworkerv1.Load) {
-	report := router.Report{
-		PrefillTokens: int(l.GetReport().GetWaitingPromptTokens()),
-		DecodeTokens:  int(l.GetReport().GetActiveTokens()),
+	report, speed := l.GetReport(), l.GetSpeed()
+	r := router.Report{
+		PrefillTokens: int(report.GetWaitingPromptTokens()), Running: int(report.GetRunningSequences()), DecodeTokens: int(report.GetActiveTokens()),
+		Speed: router.Speed{
+			PrefillFixed: speed.GetPrefillFixed().AsDuration(), PrefillToken: speed.GetPrefillToken().AsDuration(),
+			Step: speed.GetStep().AsDuration(), StepSequence: speed.GetStepSequence().AsDuration(), StepToken: speed.GetStepTokenNanoseconds(),
+		},
 	}
 	for _, b := range l.GetBooked() {
-		if b.GetProcessor() == p.workers.name && b.GetProcessorIncarnation() == p.workers.incarnation {
-			report.Booking = max(report.Booking, b.GetBooking())
-		}
+		r.Booked = append(r.Booked, router.Counted{
+			Processor: router.ProcessorID{Name: b.GetProcessor(), Incarnation: b.GetProcessorIncarnation()}, Booking: b.GetBooking(),
+		})
 	}
-	p.workers.router.Report(p.id, report)
+	p.workers.router.Report(p.id, r)
+}
+
+// traffic counts what was sent to a worker and how much of it was there.
+type traffic struct{ sequences, prompt, expected, cached atomic.Uint64 }
+
+func (t *traffic) add(prompt, expected, cached int) {
+	t.sequences.Add(1)
+	t.prompt.Add(uint64(prompt))
+	t.expected.Add(uint64(expected))
+	t.cached.Add(uint64(cached))
 }

@@ -16,8 +16,16 @@ type PrefillMembers interface {
 
 var _ PrefillMembers = (*discovery.Members)(nil)
 
+// ProcessorMembers is the processors as discovery knows them.
+type ProcessorMembers interface {
+	// Watch yields them once they are known, and again after each change until ctx ends.
+	Watch(ctx context.Context) iter.Seq[discovery.Snapshot]
+}
+
+var _ ProcessorMembers = (*discovery.Members)(nil)
+
 // followPrefills tells the router which prefill workers live, until ctx ends. The processor
-// does not call them: it only remembers which prefixes each has computed.
+// does not call them: it only knows which prefixes each holds.
 func (p *Processor) followPrefills(ctx context.Context) error {
 	for snapshot := range p.deps.PrefillWorkers.Watch(ctx) {
 		present := map[router.WorkerID]bool{}
@@ -30,6 +38,7 @@ func (p *Processor) followPrefills(ctx context.Context) error {
 			present[id] = true
 			err := p.router.AddPrefill(router.Worker{
 				ID: id, Model: card.GetName(), BlockTokens: int(card.GetBlockTokens()), PoolBlocks: int(card.GetPoolBlocks()),
+				Events: card.GetKvEvents(),
 			})
 			if err != nil {
 				p.log.Error("a prefill worker cannot be hinted at", "error", err)

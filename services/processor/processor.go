@@ -11,10 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
@@ -44,6 +47,13 @@ type Deps struct {
 	Workers Members
 	// PrefillWorkers are those that a hint may name; as for Workers.
 	PrefillWorkers PrefillMembers
+	// Processors are all processors, and NATS carries what they tell each other of their bookings. Nil:
+	// this one keeps its bookings to itself.
+	Processors ProcessorMembers
+	NATS       *nats.Conn
+	// Weights is the live part of the router's configuration: it yields at once and after each change
+	// until ctx ends. Nil: there is none.
+	Weights func(ctx context.Context) iter.Seq[router.Weights]
 	// Register announces the instance.
 	Register func(ctx context.Context, instance *instancev1.Instance) (Registration, error)
 	// Dial makes a connection to a worker's address; the processor closes it.
@@ -70,6 +80,7 @@ type Processor struct {
 	builder   *prompt.Builder
 	router    *router.Router
 	workers   *workers
+	exchange  *exchange // nil: bookings are not shared
 	admission admission
 }
 
@@ -80,9 +91,19 @@ func New(cfg Config, deps Deps) (*Processor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
-	picker, err := router.New(cfg.Router, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	self := router.ProcessorID{Name: deps.Instance.GetId(), Incarnation: deps.Instance.GetIncarnation()}
+	options := router.Options{Self: self, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Now: time.Now}
+	var shared *exchange
+	if deps.NATS != nil && deps.Processors != nil {
+		shared = newExchange(deps.NATS, deps.Model.Name, self, deps.Logger)
+		options.Share = shared.share
+	}
+	picker, err := router.New(cfg.Router, options)
 	if err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
+	}
+	if shared != nil {
+		shared.router = picker
 	}
 	instruments, err := newMetrics(deps.Meter)
 	if err != nil {
@@ -90,7 +111,7 @@ func New(cfg Config, deps Deps) (*Processor, error) {
 	}
 	p := &Processor{
 		cfg: cfg, deps: deps, log: deps.Logger, tracer: deps.Tracer.Tracer("switchyard/processor"),
-		metrics: instruments, router: picker, admission: admission{max: cfg.MaxRequests},
+		metrics: instruments, router: picker, exchange: shared, admission: admission{max: cfg.MaxRequests},
 		builder: prompt.New(prompt.Config{
 			Tokenizer: deps.Model.Tokenizer, Template: deps.Model.Template, BOS: deps.Model.BOS, EOS: deps.Model.EOS,
 			DefaultMaxTokens: cfg.DefaultMaxTokens,
@@ -118,6 +139,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	links, _ := run.NewGroup(linger)
 	links.Go("workers", p.workers.run)
 	links.Go("prefill workers", p.followPrefills)
+	links.Go("routing", p.followRouting)
 	front, _ := run.NewGroup(ctx)
 	front.Go("registration", registration.Run)
 	front.Go("server", func(ctx context.Context) error { return p.deps.Server.Serve(ctx, p.deps.Listener, p.cfg.Drain) })
@@ -134,6 +156,28 @@ func (p *Processor) Run(ctx context.Context) error {
 		return fmt.Errorf("processor: %w", err)
 	}
 	return nil
+}
+
+// followRouting shares bookings with other processors and takes in changes of the weights until ctx ends.
+func (p *Processor) followRouting(ctx context.Context) error {
+	g, ctx := run.NewGroup(ctx)
+	if p.exchange != nil {
+		g.Go("bookings", p.exchange.run)
+		g.Go("processors", func(ctx context.Context) error { p.exchange.follow(ctx, p.deps.Processors); return nil })
+	}
+	if p.deps.Weights != nil {
+		g.Go("weights", func(ctx context.Context) error {
+			for w := range p.deps.Weights(ctx) {
+				if w != p.router.Weights() {
+					p.log.Info("routing has changed", "weights", w)
+					p.router.SetWeights(w)
+				}
+			}
+			return nil
+		})
+	}
+	<-ctx.Done()
+	return g.Wait()
 }
 
 // Ready waits until a decode worker of the model is attached.

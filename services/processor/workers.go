@@ -139,20 +139,28 @@ func (w *workers) wake() {
 	w.changed = make(chan struct{})
 }
 
-// submit sends a sequence to the worker that the router picked, and answers the worker's
-// address with it; nil when it cannot be reached.
-func (w *workers) submit(id router.WorkerID, sub link.Submission) (*link.Sequence, string) {
+// submit sends a sequence to the worker that the router picked, and answers the worker
+// and its address with it; nil when it cannot be reached.
+func (w *workers) submit(id router.WorkerID, sub link.Submission) (*link.Sequence, *peer, string) {
 	w.mu.Lock()
 	var l *link.Link
 	var address string
-	if p := w.peers[id]; p != nil {
+	p := w.peers[id]
+	if p != nil {
 		l, address = p.link, p.instance.GetAddress()
 	}
 	w.mu.Unlock()
 	if l == nil {
-		return nil, ""
+		return nil, nil, ""
 	}
-	return l.Submit(sub), address
+	return l.Submit(sub), p, address
+}
+
+// peer is a worker's, nil once it is forgotten.
+func (w *workers) peer(id router.WorkerID) *peer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.peers[id]
 }
 
 // others says whether a worker that takes work is known, reachable or not, beside these.

@@ -91,6 +91,15 @@ func (l *Learner) Speeds(now time.Time) disagg.Speeds {
 	return l.speeds(now)
 }
 
+// Measured are the speeds once a prompt was computed, here or elsewhere, and a step was made: not before are
+// they more than a belief.
+func (l *Learner) Measured(now time.Time) (s disagg.Speeds, local, remote bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	local, remote = l.localToken.weight > 0, l.remoteToken.weight > 0
+	return l.speeds(now), local && l.step.weight > 0, remote && l.step.weight > 0
+}
+
 func (l *Learner) speeds(now time.Time) disagg.Speeds {
 	s := &l.start
 	first := s.LocalToken.Seconds()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/prefix"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 )
@@ -16,7 +15,8 @@ const hintMax = 4
 // prefill is what the router knows of a prefill worker; the router's mutex guards it.
 type prefill struct {
 	Worker
-	memory   memory
+	slot     prefix.Slot // in remote
+	assumed  assumed
 	expected int // prompts under way whose hint names it first
 }
 
@@ -45,7 +45,9 @@ func (r *Router) AddPrefill(w Worker) error {
 	if known != nil {
 		r.dropPrefill(known)
 	}
-	r.prefills = append(r.prefills, &prefill{Worker: w})
+	p := &prefill{Worker: w, slot: r.remote.Add()}
+	p.assumed.bind(r.remote, p.slot)
+	r.prefills = append(r.prefills, p)
 	r.share()
 	return nil
 }
@@ -62,8 +64,9 @@ func (r *Router) KeepPrefills(present map[WorkerID]bool) {
 	r.share()
 }
 
-func (r *Router) dropPrefill(p *prefill) {
-	r.prefills = slices.DeleteFunc(r.prefills, func(o *prefill) bool { return o == p })
+func (r *Router) dropPrefill(gone *prefill) {
+	r.remote.Drop(gone.slot)
+	r.prefills = slices.DeleteFunc(r.prefills, func(o *prefill) bool { return o == gone })
 }
 
 func (r *Router) findPrefill(name string) *prefill {
@@ -75,13 +78,14 @@ func (r *Router) findPrefill(name string) *prefill {
 	return nil
 }
 
-// Computed notes that the prefill worker of that name computed a prompt.
-func (r *Router) Computed(name, salt string, tokens []sequence.Token) {
+// ComputedAt notes that the prefill worker of that name computed a prompt. Of one that publishes
+// what it holds, that says more.
+func (r *Router) ComputedAt(name, salt string, tokens []sequence.Token) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.findPrefill(name); p != nil {
+	if p := r.findPrefill(name); p != nil && !p.Events {
 		r.chain = prefix.Chain(r.chain[:0], prefix.Root(p.Model, "", salt), tokens, p.BlockTokens)
-		p.memory.touch(r.chain)
+		p.assumed.touch(r.opt.Now().Add(r.cfg.AssumeFor), r.chain)
 	}
 }
 
@@ -102,11 +106,12 @@ func (r *Router) Hint(req Request) Hint {
 		if p.Model != req.Model {
 			continue
 		}
-		if p.BlockTokens != size {
+		if p.BlockTokens != size { // one size per model and pool, so once
 			size = p.BlockTokens
-			r.chain = prefix.Chain(r.chain[:0], prefix.Root(req.Model, "", req.Salt), req.Tokens, size)
+			r.chain = prefix.Chain(r.chain[:0], prefix.Root(req.Model, req.LoRA, req.Salt), req.Tokens, size)
+			r.remote.Lookup(r.chain[:min(len(r.chain), (len(req.Tokens)-1)/size)], &r.matches) // never the last token
 		}
-		if hit := p.memory.match(usable(r.chain, req.Tokens, size)); hit > 0 {
+		if hit := r.matches.Device(p.slot); hit > 0 {
 			list = append(list, ranked{p, hit * size})
 		}
 	}
@@ -132,9 +137,4 @@ func (r *Router) Placed(h *Hint) {
 		h.first.expected--
 		h.first = nil
 	}
-}
-
-// usable is the part of a chain that can count as a hit: never the last token.
-func usable(chain []block.Hash, tokens []sequence.Token, size int) []block.Hash {
-	return chain[:min(len(chain), (len(tokens)-1)/size)]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/switchyard-llm/switchyard/libs/prefix"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
@@ -35,13 +36,13 @@ func TestAHintNamesTheLongestPrefixFirst(t *testing.T) {
 	long := prompt(40)
 	hint(t, r, long)
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
-		r.Computed(name, "", prompt(40, slices.Clone(long[:(5-i)*size])...))
+		r.ComputedAt(name, "", prompt(40, slices.Clone(long[:(5-i)*size])...))
 	}
-	r.Computed("gone", "", long)
+	r.ComputedAt("gone", "", long)
 	if h := hint(t, r, long, "a", "b", "c", "d"); h.Tokens != 5*size {
 		t.Errorf("the first of the hint holds %d tokens, want %d", h.Tokens, 5*size)
 	}
-	r.Computed("none", "", long)
+	r.ComputedAt("none", "", long)
 	hint(t, r, long, "none", "a", "b", "c")
 	hint(t, r, long[:size]) // the last token is always computed
 	if h := hint(t, r, prompt(40)); h.Tokens != 0 {
@@ -59,8 +60,8 @@ func TestAmongEqualsTheOneWithFewestPromptsUnderWayIsHinted(t *testing.T) {
 	r := newRouter(t, nil)
 	addPrefills(t, r, "a", "b")
 	shared := prompt(40)
-	r.Computed("a", "", shared)
-	r.Computed("b", "", shared)
+	r.ComputedAt("a", "", shared)
+	r.ComputedAt("b", "", shared)
 	first := hint(t, r, shared, "a", "b")
 	hint(t, r, shared, "b", "a")
 	for range 2 { // the second changes nothing
@@ -76,8 +77,8 @@ func TestWhatAPrefillWorkerThatLeftComputedIsForgotten(t *testing.T) {
 	r := newRouter(t, nil)
 	addPrefills(t, r, "a", "b")
 	tokens := prompt(40)
-	r.Computed("a", "", tokens)
-	r.Computed("b", "", tokens)
+	r.ComputedAt("a", "", tokens)
+	r.ComputedAt("b", "", tokens)
 	r.KeepPrefills(map[router.WorkerID]bool{id("b"): true})
 	hint(t, r, tokens, "b")
 	again := router.Worker{ID: router.WorkerID{Name: "b", Incarnation: "2"}, Model: model, BlockTokens: size}
@@ -85,7 +86,7 @@ func TestWhatAPrefillWorkerThatLeftComputedIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	hint(t, r, tokens)
-	r.Computed("b", "", tokens)
+	r.ComputedAt("b", "", tokens)
 	if err := r.AddPrefill(again); err != nil { // a new word of the same life
 		t.Fatal(err)
 	}
@@ -95,28 +96,28 @@ func TestWhatAPrefillWorkerThatLeftComputedIsForgotten(t *testing.T) {
 	}
 }
 
-// The prefixes of prefill workers are in the same budget as those of decode workers.
-func TestTheMemoryOfPrefillWorkersIsBounded(t *testing.T) {
-	r := newRouter(t, func(c *router.Config) { c.MemoryBytes = 20 * 48 }, "w")
-	addPrefills(t, r, "a")
-	tokens := prompt(40 * size)
-	r.Computed("a", "", tokens)
-	hint(t, r, tokens[:11*size], "a")
-	fresh := prompt(10 * size)
-	r.Computed("a", "", fresh)
+// Prefill workers that publish what they hold are ranked by that.
+func TestPrefillWorkersThatPublishAreRankedByTheirEvents(t *testing.T) {
+	r := newRouter(t, nil)
+	for _, n := range []string{"a", "b"} {
+		if err := r.AddPrefill(router.Worker{ID: id(n), Model: model, BlockTokens: size, Events: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens := prompt(40)
+	root := prefix.Root(model, "", "")
+	chain := prefix.Chain(nil, root, tokens, size)
+	r.ComputedAt("a", "", tokens)
 	hint(t, r, tokens)
-	if err := r.AddPrefill(router.Worker{ID: id("small"), Model: model, BlockTokens: size, PoolBlocks: 2}); err != nil {
-		t.Fatal(err)
+	r.Stored(id("a"), prefix.Device, root, chain[:3])
+	r.Stored(id("b"), prefix.Device, root, chain[:5])
+	if h := hint(t, r, tokens, "b", "a"); h.Tokens != 5*size {
+		t.Errorf("the first of the hint holds %d tokens, want %d", h.Tokens, 5*size)
 	}
-	for range 3 {
-		r.Computed("small", "", prompt(2*size))
-	}
-	r.Computed("small", "", tokens)
-	hint(t, r, tokens, "small")
-	pick(t, r, tokens)
-	if n := r.Loads()[0].Remembered; n != 6 {
-		t.Errorf("%d blocks of the decode worker are remembered, want a third of 20", n)
-	}
+	r.Removed(id("b"), prefix.Device, chain[1:2])
+	hint(t, r, tokens, "a", "b")
+	r.Reset(id("a"))
+	hint(t, r, tokens, "b")
 }
 
 func BenchmarkHint(b *testing.B) {
@@ -126,7 +127,7 @@ func BenchmarkHint(b *testing.B) {
 			tokens := prompt(4000)
 			for i := range workers {
 				addPrefills(b, r, fmt.Sprint(i))
-				r.Computed(fmt.Sprint(i), "", tokens)
+				r.ComputedAt(fmt.Sprint(i), "", tokens)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

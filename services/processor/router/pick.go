@@ -1,135 +1,169 @@
 package router
 
 import (
-	"slices"
+	"math"
 
-	"github.com/switchyard-llm/switchyard/libs/block"
-	"github.com/switchyard-llm/switchyard/libs/prefix"
-	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/zeebo/xxh3"
 )
 
-// Choice is a worker picked and booked.
+// Choice is a worker picked and booked. It is its holder's, who must end it: with Ended once
+// the request is over at the worker.
 type Choice struct {
 	Worker WorkerID
 	// Booking numbers the request on the worker's stream, from 1, without gaps.
 	Booking uint64
-	// CachedTokens is how much of the request the router takes to be resident there.
-	CachedTokens int
-	// Cost is the worker's cost before the request, in blocks; 0 where the policy asks for none.
-	Cost float64
+	// CachedTokens is how much of the request the router takes to be resident when its turn comes,
+	// HeldTokens how much of that the worker holds already, as far as the router knows.
+	CachedTokens, HeldTokens int
+	// Cost is the worker's weighted cost before the request, Terms its parts.
+	Cost  float64
+	Terms Terms
 	// Candidates is how many workers could have been picked.
 	Candidates int
 
-	stream int // the booking's number is of this stream
+	stream     uint64 // the booking's number is of this stream
+	booking    booking
+	heldBlocks int
+	wait       *wait
 }
 
 // Pick selects a worker and books the request on it. send puts the request on the
 // worker's stream; it is called under the router's mutex, so that bookings travel in the
 // order of their numbers, and must neither block nor call the router. When it returns
 // false, the stream is broken and the next worker is tried. The error is ErrNoWorker.
-func (r *Router) Pick(req Request, send func(Choice) bool) (Choice, error) {
+func (r *Router) Pick(req Request, send func(*Choice) bool) (Choice, error) {
+	q := r.query(&req)
+	defer r.release(q)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	candidates := r.candidates(req)
-	for len(candidates) > 0 {
-		choice, i := r.choose(candidates, req.Tokens)
-		w := candidates[i].worker
-		number := w.book(len(req.Tokens), choice.CachedTokens)
-		choice.Worker, choice.Booking, choice.Candidates, choice.stream = w.ID, number, len(candidates), w.stream
-		if send(choice) {
-			w.memory.touch(candidates[i].chain)
-			return choice, nil
+	r.expire()
+	for {
+		r.find(q)
+		if len(q.list) == 0 || r.weights.Policy == Direct && req.Worker == "" {
+			return Choice{}, ErrNoWorker
 		}
+		i := r.choose(q)
+		w, c := r.workers[i], r.choice(q, i)
+		group := &q.groups[r.seats[i].group]
+		r.book(w, group, &c, len(req.Tokens))
+		if send(&c) {
+			r.sent(w, group, &c)
+			return c, nil
+		}
+		r.waits.drop(c.wait)
 		w.attached = false
-		w.reset()
-		candidates = slices.Delete(candidates, i, i+1)
-	}
-	return Choice{}, ErrNoWorker
-}
-
-// Withdraw ends a booking that the worker will not admit; the caller sends it as a void.
-func (r *Router) Withdraw(c Choice) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w := r.find(c.Worker); w != nil && w.stream == c.stream {
-		w.drop(c.Booking)
+		r.restart(w)
 	}
 }
 
-// Remember notes that a worker holds the blocks of these tokens: the answer of a request
-// is the prefix of the next turn.
-func (r *Router) Remember(id WorkerID, salt string, tokens []sequence.Token) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w := r.find(id); w != nil {
-		r.chain = prefix.Chain(r.chain[:0], prefix.Root(w.Model, "", salt), tokens, w.BlockTokens)
-		w.memory.touch(r.chain)
+func (r *Router) choice(q *query, i int32) Choice {
+	t := r.terms(q, i)
+	size := r.workers[i].BlockTokens
+	return Choice{
+		Worker: r.workers[i].ID, Candidates: len(q.list), Terms: t, Cost: r.weights.cost(&t),
+		CachedTokens: (t.DeviceBlocks + t.PendingBlocks) * size, HeldTokens: t.DeviceBlocks * size, heldBlocks: t.DeviceBlocks,
 	}
 }
 
-type candidate struct {
-	worker *worker
-	chain  []block.Hash // of the request, in blocks of the worker's size
-}
-
-func (r *Router) candidates(req Request) []candidate {
-	var (
-		list  []candidate
-		chain []block.Hash
-		size  int
-	)
-	for _, w := range r.workers {
-		if !w.attached || w.draining || w.Model != req.Model || slices.Contains(req.Avoid, w.ID) {
-			continue
-		}
-		if w.BlockTokens != size { // one size per model and pool, so once
-			size = w.BlockTokens
-			chain = prefix.Chain(make([]block.Hash, 0, len(req.Tokens)/size), prefix.Root(req.Model, "", req.Salt), req.Tokens, size)
-		}
-		list = append(list, candidate{worker: w, chain: chain})
+// sent tells the others, and assumes that the worker will hold the prompt where it does
+// not say so itself.
+func (r *Router) sent(w *worker, g *groupQuery, c *Choice) {
+	r.counts.Decisions++
+	r.counts.HitBlocks += uint64(c.Terms.DeviceBlocks)
+	r.counts.PendingBlocks += uint64(c.Terms.PendingBlocks)
+	if !w.Events {
+		w.assumed.touch(r.opt.Now().Add(r.cfg.AssumeFor), g.chain)
 	}
-	return list
+	r.tell(Shared{
+		Kind: SharedBooked, Worker: w.ID, Stream: w.stream, Booking: c.Booking, PrefillTokens: int(c.booking.prefill),
+		DecodeTokens: int(c.booking.decode), HeldBlocks: c.heldBlocks, Chain: g.chain,
+	})
 }
 
-// choose applies the policy to at least one candidate.
-func (r *Router) choose(candidates []candidate, tokens []sequence.Token) (Choice, int) {
-	switch r.cfg.Policy {
+// choose applies the policy to at least one candidate and returns its seat.
+func (r *Router) choose(q *query) int32 {
+	switch r.weights.Policy {
 	case RoundRobin:
 		r.turn++
-		i := r.turn % len(candidates)
-		return Choice{CachedTokens: cached(candidates[i], tokens)}, i
+		return q.list[r.turn%len(q.list)]
 	case Random:
-		i := r.random.IntN(len(candidates))
-		return Choice{CachedTokens: cached(candidates[i], tokens)}, i
-	}
-	var (
-		best  Choice
-		index int
-		ties  int
-	)
-	for i, c := range candidates {
-		hit := cached(c, tokens)
-		cost := c.worker.prefill() + r.cfg.DecodeWeight*c.worker.decode()
-		if r.cfg.Policy == KV {
-			cost += r.cfg.PrefillWeight * float64(len(tokens)-hit) / float64(c.worker.BlockTokens)
+		return q.list[r.opt.Random.IntN(len(q.list))]
+	case PowerOfTwo:
+		return r.lighter(q, q.list[r.opt.Random.IntN(len(q.list))], q.list[r.opt.Random.IntN(len(q.list))])
+	case LeastLoaded:
+		return r.cheapest(q, (*Weights).load)
+	case Session:
+		if q.req.Session != "" {
+			return r.home(q)
 		}
-		switch {
-		case i == 0 || cost < best.Cost:
-			ties = 1
-		case cost > best.Cost:
-			continue
-		default: // each of n equal ones is kept with probability 1/n
-			if ties++; r.random.IntN(ties) != 0 {
-				continue
-			}
-		}
-		best, index = Choice{CachedTokens: hit, Cost: cost}, i
 	}
-	return best, index
+	if r.weights.Temperature > 0 {
+		return r.draw(q)
+	}
+	return r.cheapest(q, (*Weights).cost)
 }
 
-// cached is how many tokens the worker is taken to hold: whole blocks, and never the last
-// token, which is always computed.
-func cached(c candidate, tokens []sequence.Token) int {
-	return c.worker.memory.match(usable(c.chain, tokens, c.worker.BlockTokens)) * c.worker.BlockTokens
+func (r *Router) lighter(q *query, a, b int32) int32 {
+	ta, tb := r.terms(q, a), r.terms(q, b)
+	if r.weights.load(&tb) < r.weights.load(&ta) {
+		return b
+	}
+	return a
+}
+
+// cheapest takes the lowest cost; of n equal ones each is kept with probability 1/n.
+func (r *Router) cheapest(q *query, cost func(*Weights, *Terms) float64) int32 {
+	best, ties, lowest := q.list[0], 1, math.Inf(1)
+	for _, i := range q.list {
+		t := r.terms(q, i)
+		switch c := cost(&r.weights, &t); {
+		case c < lowest:
+			best, ties, lowest = i, 1, c
+		case c == lowest:
+			if ties++; r.opt.Random.IntN(ties) == 0 {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// draw picks with p ∝ exp(-cost / ((max - min) · temperature)), by the largest of the
+// exponents with Gumbel noise, which needs no sum.
+func (r *Router) draw(q *query) int32 {
+	q.costs = q.costs[:0]
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, i := range q.list {
+		t := r.terms(q, i)
+		c := r.weights.cost(&t)
+		q.costs = append(q.costs, c)
+		low, high = min(low, c), max(high, c)
+	}
+	scale := (high - low) * r.weights.Temperature
+	best, most := q.list[0], math.Inf(-1)
+	for k, c := range q.costs {
+		x := r.gumbel()
+		if scale > 0 {
+			x -= (c - low) / scale
+		}
+		if x > most {
+			best, most = q.list[k], x
+		}
+	}
+	return best
+}
+
+func (r *Router) gumbel() float64 { return -math.Log(-math.Log(1 - r.opt.Random.Float64())) }
+
+// home is the session's worker by rendezvous hashing: when a worker comes or goes, only the sessions
+// that it gains or had move.
+func (r *Router) home(q *query) int32 {
+	best, most := q.list[0], uint64(0)
+	seed := xxh3.HashString(q.req.Session)
+	for _, i := range q.list {
+		if x := xxh3.HashStringSeed(r.workers[i].ID.Name, seed); x >= most {
+			best, most = i, x
+		}
+	}
+	return best
 }

@@ -17,9 +17,19 @@ const (
 	Random Policy = "random"
 	// LeastLoaded takes the lowest active prefill and decode, whatever is cached.
 	LeastLoaded Policy = "least-loaded"
+	// PowerOfTwo draws two and takes the less loaded one.
+	PowerOfTwo Policy = "power-of-two"
+	// Session gives requests of one session to one worker as long as it is there, and spreads
+	// the sessions evenly; a request without one goes by KV.
+	Session Policy = "session"
+	// Direct takes the worker that the request names, and refuses a request that names none.
+	Direct Policy = "direct"
 )
 
-var policies = []Policy{KV, RoundRobin, Random, LeastLoaded}
+var policies = []Policy{KV, RoundRobin, Random, LeastLoaded, PowerOfTwo, Session, Direct}
+
+// Policies lists their names.
+func Policies() []Policy { return slices.Clone(policies) }
 
 func (p Policy) valid() bool { return slices.Contains(policies, p) }
 

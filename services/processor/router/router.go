@@ -1,17 +1,19 @@
-// Package router picks the decode worker of a request by projected cost, and books it. It
-// also remembers which prefill worker computed which prefix, and ranks those as a hint.
+// Package router picks the decode worker of a request by predicted cost, and books it. It
+// also ranks the prefill workers that hold a prefix, as a hint.
 //
-// It knows each worker's last load report, its own bookings since then, and the prefixes
-// it remembers having sent there. It is not a client: it moves no message, has no clock
-// and starts no goroutine. One mutex guards a Router; its methods may be called from any
-// goroutine.
+// It knows which blocks each worker holds (an index that the workers' events fill, or
+// what it sent to those that publish none), each worker's last load report, and the
+// bookings since then, its own and those that other processors share. It is not a client: it
+// moves no message and starts no goroutine. One mutex guards a Router; its methods may be
+// called from any goroutine.
 //
 // The cost of a candidate, lowest wins, is
 //
-//	prefill_weight · uncached blocks of the prompt + active prefill + decode_weight · active decode
+//	prefill_weight · uncached prompt + active prefill + decode_weight · active decode
 //
-// in blocks, since the speed of no worker is known here. Select and book is one step:
-// two requests at once never see the same idle worker.
+// each in predicted milliseconds of that worker, or in blocks while no worker's speed is
+// known; see docs/routing.md. Select and book is one step: two requests at once never
+// see the same idle worker.
 package router
 
 import (
@@ -19,102 +21,139 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/prefix"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 )
 
 // ErrNoWorker is returned when no worker can take a request.
 var ErrNoWorker = errors.New("no worker can take the request")
 
-// WorkerID names one life of a worker.
+// WorkerID names one life of a worker; each data-parallel rank is a worker of its own.
 type WorkerID struct{ Name, Incarnation string }
 
 func (w WorkerID) String() string { return w.Name + "/" + w.Incarnation }
 
+// ProcessorID names one life of a processor.
+type ProcessorID struct{ Name, Incarnation string }
+
 // Worker is what the router needs to know of a candidate.
 type Worker struct {
 	ID WorkerID
-	// Model is the served name.
+	// Model is the served name; LoRAs are the adapters that it can apply.
 	Model string
+	LoRAs []string
 	// BlockTokens is the size of its blocks, in tokens; at least 1.
 	BlockTokens int
-	// PoolBlocks is the size of its pool; the router remembers no more than that of it.
-	// 0: not known.
+	// PoolBlocks is the size of its pool. 0: not known.
 	PoolBlocks int
-}
-
-// Report is a worker's own word on its load.
-type Report struct {
-	// Booking is the highest booking of this router that the report includes.
-	Booking uint64
-	// PrefillTokens are tokens of prompts not computed yet.
-	PrefillTokens int
-	// DecodeTokens are the tokens of running sequences.
-	DecodeTokens int
+	// ContextTokens is the longest sequence, prompt and output together. 0: not known.
+	ContextTokens int
+	// Events says that the worker publishes what it holds; of another the router assumes that
+	// it holds for a while what was sent there.
+	Events bool
 }
 
 // Request is what a worker is picked for.
 type Request struct {
-	// Model is the served name.
-	Model string
+	// Model is the served name, LoRA the adapter on it; empty: none.
+	Model, LoRA string
 	// Salt separates the prefixes of tenants.
 	Salt string
 	// Tokens are the prompt, and what was generated already after a migration; at least one.
 	Tokens []sequence.Token
+	// MaxOutput is the most tokens that will be generated. 0: not known.
+	MaxOutput int
+	// Session keeps requests together with the policy session. Empty: none.
+	Session string
+	// Worker is the name of the only worker wanted. Empty: any.
+	Worker string
 	// Avoid holds workers that refused this request; they are not picked.
 	Avoid []WorkerID
 }
 
-// Config says how workers are picked.
-type Config struct {
-	Policy        Policy  `yaml:"policy" help:"how the decode worker is picked: kv, round-robin, random or least-loaded"`
-	PrefillWeight float64 `yaml:"prefill_weight" help:"weight of the prompt's uncached blocks"`
-	DecodeWeight  float64 `yaml:"decode_weight" help:"weight of the blocks of running sequences"`
-	MemoryBytes   int     `yaml:"memory_bytes" help:"budget of the remembered prefixes, in bytes, shared by the workers"`
-}
-
-// DefaultConfig weighs prefill and decode alike.
-func DefaultConfig() Config {
-	return Config{Policy: KV, PrefillWeight: 1, DecodeWeight: 1, MemoryBytes: 64 << 20}
-}
-
-// Validate names the first field that cannot be.
-func (c Config) Validate() error {
-	if !c.Policy.valid() {
-		return fmt.Errorf("policy is %q, want one of %v", c.Policy, policies)
-	}
-	if !(c.PrefillWeight >= 0) { // not a number is none
-		return fmt.Errorf("prefill_weight is %v, want at least 0", c.PrefillWeight)
-	}
-	if !(c.DecodeWeight >= 0) {
-		return fmt.Errorf("decode_weight is %v, want at least 0", c.DecodeWeight)
-	}
-	if c.MemoryBytes < entryBytes {
-		return fmt.Errorf("memory_bytes is %d, want at least %d", c.MemoryBytes, entryBytes)
-	}
-	return nil
+// Options are what a router works with beside its configuration.
+type Options struct {
+	// Self is this processor, as workers name it in their reports.
+	Self ProcessorID
+	// Random breaks ties and draws with a temperature. Required.
+	Random *rand.Rand
+	// Now is the clock by which assumed prefixes end. Required.
+	Now func() time.Time
+	// Share tells the other processors of this one's bookings. It is called under the router's mutex and
+	// must neither block nor call the router; the chain is only valid during the call. Nil: there are none.
+	Share func(Shared)
 }
 
 // Router picks workers.
 type Router struct {
-	cfg Config
+	cfg    Config
+	opt    Options
+	sizes  atomic.Pointer[[]groupKey] // of the groups, for readers without the mutex
+	spare  sync.Pool                  // of *query
+	held   *prefix.Index              // what the decode workers hold
+	remote *prefix.Index              // what the prefill workers hold
 
-	mu      sync.Mutex // guards all below
-	random  *rand.Rand
-	workers []*worker // in the order of Add
-	turn    int       // of round-robin
-	chain   []block.Hash
-
-	prefills []*prefill // in the order of AddPrefill
+	mu       sync.Mutex // guards all below
+	weights  Weights
+	groups   []*group
+	workers  []*worker // in no order; workers[i] has seats[i]
+	seats    []seat
+	byID     map[WorkerID]*worker
+	waits    waits
+	turn     int
+	assuming int // workers that publish no events
+	counts   Counts
+	prefills []*prefill     // in the order of AddPrefill
+	chain    []block.Hash   // scratch
+	matches  prefix.Matches // scratch
 }
 
-// New returns a router without workers; random breaks ties.
-func New(cfg Config, random *rand.Rand) (*Router, error) {
+// Counts are since start.
+type Counts struct {
+	// Decisions is how many requests were booked, HitBlocks how many blocks of their prompts the index said
+	// were held, PendingBlocks how many more it expected to be computed by then.
+	Decisions, HitBlocks, PendingBlocks uint64
+	// Lies are requests of which a worker held less than its events had said; LieBlocks the blocks taken out for it.
+	Lies, LieBlocks uint64
+	// Shared counts bookings of other processors.
+	Shared uint64
+}
+
+// New returns a router without workers.
+func New(cfg Config, opt Options) (*Router, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
-	return &Router{cfg: cfg, random: random}, nil
+	r := &Router{
+		cfg: cfg, opt: opt, weights: cfg.Weights, byID: map[WorkerID]*worker{},
+		held: prefix.NewIndex(prefix.IndexConfig{Bytes: cfg.MemoryBytes}), remote: prefix.NewIndex(prefix.IndexConfig{Bytes: cfg.MemoryBytes}),
+	}
+	r.waits.first = map[block.Hash]*wait{}
+	r.sizes.Store(&[]groupKey{})
+	r.spare.New = func() any { return new(query) }
+	return r, nil
+}
+
+// SetWeights changes the policy and its weights from the next decision on. The weights
+// must be valid.
+func (r *Router) SetWeights(w Weights) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.weights = w
+	for _, w := range r.workers {
+		r.settle(w)
+	}
+}
+
+// Weights are those in force.
+func (r *Router) Weights() Weights {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.weights
 }
 
 // Add makes a worker known. It is no candidate before Attach. A worker of the same id is replaced
@@ -125,11 +164,16 @@ func (r *Router) Add(w Worker) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.find(w.ID); known != nil {
-		known.Worker = w
-	} else {
-		r.workers = append(r.workers, &worker{Worker: w, bookings: map[uint64]*booking{}})
+	known := r.byID[w.ID]
+	if known == nil {
+		known = &worker{at: len(r.workers), slot: r.held.Add()}
+		known.ledgers = []ledger{{processor: r.opt.Self}}
+		r.workers, r.seats = append(r.workers, known), append(r.seats, seat{})
+		r.byID[w.ID] = known
 	}
+	known.Worker = w
+	known.assumed.bind(r.held, known.slot)
+	r.enter(known)
 	r.share()
 	return nil
 }
@@ -138,33 +182,35 @@ func (r *Router) Add(w Worker) error {
 func (r *Router) Remove(id WorkerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, w := range r.workers {
-		if w.ID == id {
-			r.workers = append(r.workers[:i], r.workers[i+1:]...)
-			break
-		}
+	w := r.byID[id]
+	if w == nil {
+		return
 	}
+	r.forget(w)
+	r.held.Drop(w.slot)
+	last := len(r.workers) - 1
+	r.workers[w.at], r.seats[w.at] = r.workers[last], r.seats[last]
+	r.workers[w.at].at = w.at
+	r.workers[last] = nil
+	r.workers, r.seats = r.workers[:last], r.seats[:last]
+	delete(r.byID, id)
+	r.quit(w)
 	r.share()
 }
 
 // Attach makes a worker a candidate: a stream to it is open. Bookings are numbered from 1 again.
-func (r *Router) Attach(id WorkerID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w := r.find(id); w != nil {
-		w.attached = true
-		w.reset()
-	}
-}
+func (r *Router) Attach(id WorkerID) { r.attach(id, true) }
 
-// Detach makes a worker no candidate: its stream broke, and with it all its bookings. The
-// prefixes stay, since the worker may live.
-func (r *Router) Detach(id WorkerID) {
+// Detach makes a worker no candidate: its stream broke, and with it all bookings of this
+// processor. The prefixes stay, since the worker may live.
+func (r *Router) Detach(id WorkerID) { r.attach(id, false) }
+
+func (r *Router) attach(id WorkerID, attached bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w := r.find(id); w != nil {
-		w.attached = false
-		w.reset()
+	if w := r.byID[id]; w != nil {
+		w.attached = attached
+		r.restart(w)
 	}
 }
 
@@ -172,66 +218,44 @@ func (r *Router) Detach(id WorkerID) {
 func (r *Router) SetDraining(id WorkerID, draining bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w := r.find(id); w != nil {
+	if w := r.byID[id]; w != nil {
 		w.draining = draining
+		r.settle(w)
 	}
 }
 
-// Report takes a worker's report, which replaces what was known of its load. Bookings up
-// to the one that it names are part of it.
-func (r *Router) Report(id WorkerID, report Report) {
+// Counts reads the counters.
+func (r *Router) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w := r.find(id); w != nil {
-		w.take(report)
-	}
+	return r.counts
 }
 
-// Load is the cost that a worker of this name carries now, in blocks, whoever asks.
-type Load struct {
-	ID       WorkerID
-	Attached bool
-	// Prefill and Decode are the blocks of prompts to compute and of running sequences.
-	Prefill, Decode float64
-	// Remembered is the number of blocks that the router takes to be resident.
-	Remembered int
-}
+// Index tells of the index of what decode workers hold.
+func (r *Router) Index() prefix.Stats { return r.held.Stats() }
 
-// Loads tells what the router knows of each worker.
-func (r *Router) Loads() []Load {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	loads := make([]Load, len(r.workers))
-	for i, w := range r.workers {
-		loads[i] = Load{ID: w.ID, Attached: w.attached, Prefill: w.prefill(), Decode: w.decode(), Remembered: w.memory.len()}
-	}
-	return loads
-}
-
-func (r *Router) find(id WorkerID) *worker {
+// share divides the budget of assumed prefixes among the workers that publish none.
+func (r *Router) share() {
+	before := r.assuming
+	r.assuming = 0
 	for _, w := range r.workers {
-		if w.ID == id {
-			return w
+		if !w.Events {
+			r.assuming++
 		}
 	}
-	return nil
-}
-
-// share divides the memory budget among the workers, prefill workers included.
-func (r *Router) share() {
-	entries := r.cfg.MemoryBytes / entryBytes / max(1, len(r.workers)+len(r.prefills))
+	for _, p := range r.prefills {
+		if !p.Events {
+			r.assuming++
+		}
+	}
+	if r.assuming == 0 && before == 0 {
+		return
+	}
+	entries := r.cfg.MemoryBytes / entryBytes / max(1, r.assuming)
 	for _, w := range r.workers {
-		w.memory.resize(w.holds(entries))
+		w.assumed.size(w.Worker, entries)
 	}
 	for _, p := range r.prefills {
-		p.memory.resize(p.holds(entries))
+		p.assumed.size(p.Worker, entries)
 	}
-}
-
-// holds is how many of so many blocks the worker's pool can hold.
-func (w *Worker) holds(blocks int) int {
-	if w.PoolBlocks > 0 {
-		return min(blocks, w.PoolBlocks)
-	}
-	return blocks
 }

@@ -2,9 +2,10 @@ package router_test
 
 import (
 	"errors"
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,11 +30,29 @@ func prompt(n int, start ...sequence.Token) []sequence.Token {
 
 func newRouter(t testing.TB, change func(*router.Config), names ...string) *router.Router {
 	t.Helper()
+	return newSharing(t, change, router.Options{}, names...)
+}
+
+// self is the processor that the router belongs to.
+var self = router.ProcessorID{Name: "processor", Incarnation: "1"}
+
+func newSharing(t testing.TB, change func(*router.Config), opt router.Options, names ...string) *router.Router {
+	t.Helper()
 	cfg := router.DefaultConfig()
+	cfg.PrefillWeight = 1
 	if change != nil {
 		change(&cfg)
 	}
-	r, err := router.New(cfg, rand.New(rand.NewPCG(1, 2)))
+	if opt.Self == (router.ProcessorID{}) {
+		opt.Self = self
+	}
+	if opt.Random == nil {
+		opt.Random = rand.New(rand.NewPCG(1, 2))
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	r, err := router.New(cfg, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +65,10 @@ func newRouter(t testing.TB, change func(*router.Config), names ...string) *rout
 	return r
 }
 
-func accept(router.Choice) bool { return true }
+func accept(*router.Choice) bool { return true }
+
+// counted is a report's word on how far this processor's bookings are part of it.
+func counted(n uint64) []router.Counted { return []router.Counted{{Processor: self, Booking: n}} }
 
 func pick(t testing.TB, r *router.Router, tokens []sequence.Token, avoid ...router.WorkerID) router.Choice {
 	t.Helper()
@@ -77,7 +99,7 @@ func TestCostIsUncachedPromptPlusPrefillPlusDecode(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Attach(id("b"))
-			c.a.Booking = 1
+			c.a.Booked = counted(1)
 			r.Report(id("a"), c.a)
 			r.Report(id("b"), c.b)
 			got := pick(t, r, warm)
@@ -119,31 +141,31 @@ func TestReportReplacesTheBookingsThatItNames(t *testing.T) {
 	if diff := cmp.Diff([]uint64{1, 2, 3}, bookings); diff != "" {
 		t.Errorf("bookings (-want +got):\n%s", diff)
 	}
-	check := func(when string, prefill, decode float64) {
+	check := func(when string, prefill, decode int) { // in blocks
 		t.Helper()
-		if l := r.Loads()[0]; l.Prefill != prefill || l.Decode != decode {
-			t.Errorf("%s: load %v + %v, want %v + %v", when, l.Prefill, l.Decode, prefill, decode)
+		if l := r.Loads()[0]; l.PrefillTokens != prefill*size || l.DecodeTokens != decode*size {
+			t.Errorf("%s: load %d + %d, want %d + %d", when, l.PrefillTokens, l.DecodeTokens, prefill*size, decode*size)
 		}
 	}
 	check("all pending", 6, 6)
-	r.Report(id("a"), router.Report{Booking: 2, PrefillTokens: 4, DecodeTokens: 16})
+	r.Report(id("a"), router.Report{Booked: counted(2), PrefillTokens: 4, DecodeTokens: 16})
 	check("one pending", 3, 6)
-	r.Report(id("a"), router.Report{Booking: 1, PrefillTokens: 4, DecodeTokens: 16})
+	r.Report(id("a"), router.Report{Booked: counted(1), PrefillTokens: 4, DecodeTokens: 16})
 	check("an older number", 3, 6)
-	r.Report(id("a"), router.Report{Booking: 99, PrefillTokens: 4})
+	r.Report(id("a"), router.Report{Booked: counted(99), PrefillTokens: 4})
 	check("a number never given", 1, 0)
 	next := pick(t, r, prompt(8))
 	check("one after it", 3, 2)
-	r.Report(id("a"), router.Report{Booking: next.Booking, PrefillTokens: 4})
+	r.Report(id("a"), router.Report{Booked: counted(next.Booking), PrefillTokens: 4})
 	check("its own report", 1, 0)
 }
 
 func TestWithdrawnBookingIsNoLoad(t *testing.T) {
 	r := newRouter(t, nil, "a")
 	c := pick(t, r, prompt(8))
-	r.Withdraw(c)
-	r.Withdraw(c)
-	if l := r.Loads()[0]; l.Prefill != 0 || l.Decode != 0 {
+	r.Withdraw(&c)
+	r.Withdraw(&c)
+	if l := r.Loads()[0]; l.PrefillTokens != 0 || l.DecodeTokens != 0 {
 		t.Errorf("load %+v, want none", l)
 	}
 	if next := pick(t, r, prompt(8)).Booking; next != 2 {
@@ -155,8 +177,8 @@ func TestBrokenStreamGoesToTheNextWorkerAndForgetsItsBookings(t *testing.T) {
 	r := newRouter(t, nil, "a", "b")
 	warm := prompt(40)
 	first := pick(t, r, warm).Worker
-	r.Report(first, router.Report{Booking: 1})
-	got, err := r.Pick(router.Request{Model: model, Tokens: warm}, func(c router.Choice) bool { return c.Worker != first })
+	r.Report(first, router.Report{Booked: counted(1)})
+	got, err := r.Pick(router.Request{Model: model, Tokens: warm}, func(c *router.Choice) bool { return c.Worker != first })
 	if err != nil || got.Worker == first || got.Booking != 1 {
 		t.Fatalf("picked %+v, %v; want the other one, booking 1", got, err)
 	}
@@ -170,7 +192,7 @@ func TestBrokenStreamGoesToTheNextWorkerAndForgetsItsBookings(t *testing.T) {
 	r.Detach(first)
 	r.Attach(first)
 	again = pick(t, r, warm, got.Worker)
-	r.Withdraw(stale) // has the number of the present one
+	r.Withdraw(&stale) // has the number of the present one
 	if diff := cmp.Diff(before, r.Loads()); diff != "" {
 		t.Errorf("withdrawing a booking of an older stream (-want +got):\n%s", diff)
 	}
@@ -231,7 +253,7 @@ func TestAnswersAreThePrefixOfTheNextTurn(t *testing.T) {
 	c := pick(t, r, p)
 	conversation := prompt(30, p...)
 	r.Remember(c.Worker, "", conversation)
-	r.Report(c.Worker, router.Report{Booking: c.Booking})
+	r.Report(c.Worker, router.Report{Booked: counted(c.Booking)})
 	if got := pick(t, r, prompt(40, conversation...)); got.Worker != c.Worker || got.CachedTokens != 28 {
 		t.Errorf("picked %+v, want %s with a hit of 28", got, c.Worker)
 	}
@@ -253,12 +275,12 @@ func TestPolicies(t *testing.T) {
 			}
 			r.Attach(id(n))
 		}
-		r.Report(id("a"), router.Report{Booking: 1, DecodeTokens: 4})
+		r.Report(id("a"), router.Report{Booked: counted(1), DecodeTokens: 4})
 		picks := map[string]int{}
 		for range 300 {
 			c := pick(t, r, warm)
 			picks[c.Worker.Name]++
-			r.Withdraw(c)
+			r.Withdraw(&c)
 		}
 		if !want(picks) {
 			t.Errorf("policy %s picked %v", policy, picks)
@@ -270,37 +292,16 @@ func TestConfigNamesTheFieldThatCannotBe(t *testing.T) {
 	for _, change := range []func(*router.Config){
 		func(c *router.Config) { c.Policy = "best" },
 		func(c *router.Config) { c.PrefillWeight = -1 },
+		func(c *router.Config) { c.DecodeWeight = math.NaN() },
+		func(c *router.Config) { c.HostCredit = 2 },
+		func(c *router.Config) { c.Temperature = -0.1 },
 		func(c *router.Config) { c.MemoryBytes = 0 },
+		func(c *router.Config) { c.AssumeFor = 0 },
 	} {
 		cfg := router.DefaultConfig()
 		change(&cfg)
-		if _, err := router.New(cfg, nil); err == nil {
+		if _, err := router.New(cfg, router.Options{}); err == nil {
 			t.Errorf("%+v is accepted", cfg)
-		}
-	}
-}
-
-func BenchmarkPick(b *testing.B) {
-	for _, workers := range []int{8, 64} {
-		for _, tokens := range []int{2_048, 32_768} {
-			b.Run(fmt.Sprintf("workers%d/tokens%d", workers, tokens), func(b *testing.B) {
-				r := newRouter(b, nil)
-				shared := prompt(tokens)
-				for i := range workers {
-					w := router.Worker{ID: id(fmt.Sprint(i)), Model: model, BlockTokens: 64}
-					if err := r.Add(w); err != nil {
-						b.Fatal(err)
-					}
-					r.Attach(w.ID)
-				}
-				for i := range workers { // each knows a part of the chain
-					r.Remember(id(fmt.Sprint(i)), "", shared[:(i+1)*tokens/workers])
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					r.Withdraw(pick(b, r, shared))
-				}
-			})
 		}
 	}
 }

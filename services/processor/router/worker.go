@@ -1,64 +1,117 @@
 package router
 
-// worker is what the router knows of a candidate; the router's mutex guards it.
+import (
+	"github.com/switchyard-llm/switchyard/libs/prefix"
+)
+
+// worker is what the router knows of a candidate; the router's mutex guards it. What a
+// decision reads of it is in its seat, which settle brings up to date.
 type worker struct {
 	Worker
+	at       int // in workers and seats
+	slot     prefix.Slot
+	group    *group
 	attached bool
 	draining bool
-
-	stream   int // counts the streams
+	stream   uint64 // counts the streams
 	report   Report
-	last     uint64              // the last booking's number on the present stream
-	bookings map[uint64]*booking // those above the report's number
-	// Sums over bookings.
-	bookedPrefill int // tokens
-	bookedDecode  int // tokens
-
-	memory memory
+	ledgers  []ledger // the first is this processor's own
+	assumed  assumed
+	held     int // blocks on the device, as its events say
 }
 
-// booking is a request that was sent and that no report includes yet.
-type booking struct{ prefillTokens, decodeTokens int }
-
-func (w *worker) prefill() float64 {
-	return float64(w.report.PrefillTokens+w.bookedPrefill) / float64(w.BlockTokens)
+// seat is what a decision reads of a worker, side by side with those of the others.
+type seat struct {
+	slot    prefix.Slot
+	group   int32 // in groups
+	open    bool  // attached and not draining
+	context int   // longest sequence, in tokens
+	tokens  float64
+	queue   float64 // active prefill: predicted time of prompts to compute
+	running float64 // sequences
+	active  float64 // tokens of those
+	rates   rates
 }
 
-func (w *worker) decode() float64 {
-	return float64(w.report.DecodeTokens+w.bookedDecode) / float64(w.BlockTokens)
-}
-
-// book adds a request of so many tokens, of which the first cached are taken to be resident.
-func (w *worker) book(tokens, cached int) uint64 {
-	w.last++
-	w.bookings[w.last] = &booking{prefillTokens: tokens - cached, decodeTokens: tokens}
-	w.bookedPrefill += tokens - cached
-	w.bookedDecode += tokens
-	return w.last
-}
-
-func (w *worker) drop(number uint64) {
-	b := w.bookings[number]
-	if b == nil {
-		return
+// settle brings the seat up to date.
+func (r *Router) settle(w *worker) {
+	var prefill, decode, running int
+	for i := range w.ledgers {
+		l := &w.ledgers[i]
+		prefill, decode, running = prefill+l.prefill, decode+l.decode, running+l.count
 	}
-	w.bookedPrefill -= b.prefillTokens
-	w.bookedDecode -= b.decodeTokens
-	delete(w.bookings, number)
-}
-
-func (w *worker) take(report Report) {
-	// Numbers start anew with each stream: one that was not given yet is of an older stream.
-	report.Booking = min(report.Booking, w.last)
-	for n := w.report.Booking + 1; n <= report.Booking; n++ {
-		w.drop(n)
+	s := &r.seats[w.at]
+	*s = seat{
+		slot: w.slot, group: w.group.at, open: w.attached && !w.draining, context: w.longest(),
+		tokens:  float64(w.BlockTokens),
+		running: float64(w.report.Running + running), active: float64(w.report.DecodeTokens + decode),
 	}
-	report.Booking = max(report.Booking, w.report.Booking)
-	w.report = report
+	switch {
+	case w.group.known == 0:
+		s.rates = inBlocks(w.BlockTokens)
+	case w.report.Speed.known():
+		s.rates = w.report.Speed.rates()
+	default: // a new one is taken to be like the others, so that it is neither starved nor flooded
+		s.rates = w.group.mean()
+	}
+	s.queue = s.rates.token * float64(w.report.PrefillTokens+prefill)
 }
 
-func (w *worker) reset() {
+// longest is the longest sequence that fits, in tokens.
+func (w *Worker) longest() int {
+	const any = int(^uint(0) >> 1)
+	longest := any
+	if w.ContextTokens > 0 {
+		longest = w.ContextTokens
+	}
+	if w.PoolBlocks > 0 {
+		longest = min(longest, w.PoolBlocks*w.BlockTokens)
+	}
+	return longest
+}
+
+// restart begins a new stream: what was booked on the old one has ended.
+func (r *Router) restart(w *worker) {
 	w.stream++
-	clear(w.bookings)
-	w.report, w.last, w.bookedPrefill, w.bookedDecode = Report{}, 0, 0, 0
+	own := &w.ledgers[0]
+	w.ledgers[0] = ledger{processor: r.opt.Self, stream: w.stream, ring: own.ring}
+	w.report = Report{Speed: w.report.Speed, DecodeTokens: w.report.DecodeTokens, PrefillTokens: w.report.PrefillTokens, Running: w.report.Running}
+	r.settle(w)
+}
+
+// forget ends all that waits for the worker's blocks.
+func (r *Router) forget(w *worker) {
+	for i := range w.ledgers {
+		r.close(&w.ledgers[i])
+	}
+	r.waits.dropWorker(w)
+}
+
+// Load is what a worker carries now, whoever asks.
+type Load struct {
+	ID       WorkerID
+	Attached bool
+	// Prefill and Decode are the tokens of prompts to compute and of running sequences.
+	PrefillTokens, DecodeTokens int
+	// Queue is the predicted time of the former, in milliseconds, or in blocks; see Explained.InBlocks.
+	Queue float64
+	// HeldBlocks is the number of blocks that the index knows of it, on the device.
+	HeldBlocks int
+}
+
+// Loads tells what the router knows of each worker.
+func (r *Router) Loads() []Load {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	loads := make([]Load, len(r.workers))
+	for i, w := range r.workers {
+		l := Load{ID: w.ID, Attached: w.attached, PrefillTokens: w.report.PrefillTokens, DecodeTokens: w.report.DecodeTokens, Queue: r.seats[i].queue}
+		for j := range w.ledgers {
+			l.PrefillTokens += w.ledgers[j].prefill
+			l.DecodeTokens += w.ledgers[j].decode
+		}
+		l.HeldBlocks = w.held + len(w.assumed.index)
+		loads[i] = l
+	}
+	return loads
 }

@@ -834,7 +834,9 @@ type Load struct {
 	Report *v11.LoadReport `protobuf:"bytes,2,opt,name=report,proto3" json:"report,omitempty"`
 	// Number of the worker's last KV event, so that its silence cannot hide a lost one. 0: there was
 	// none, or it publishes none.
-	KvSequence    uint64 `protobuf:"varint,3,opt,name=kv_sequence,json=kvSequence,proto3" json:"kv_sequence,omitempty"`
+	KvSequence uint64 `protobuf:"varint,3,opt,name=kv_sequence,json=kvSequence,proto3" json:"kv_sequence,omitempty"`
+	// What the worker has learnt of its own speed. Unset: nothing yet.
+	Speed         *Speed `protobuf:"bytes,4,opt,name=speed,proto3" json:"speed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,6 +892,94 @@ func (x *Load) GetKvSequence() uint64 {
 	return 0
 }
 
+func (x *Load) GetSpeed() *Speed {
+	if x != nil {
+		return x.Speed
+	}
+	return nil
+}
+
+// Speed predicts what a worker needs.
+type Speed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A prompt of n tokens that are not cached is computed in prefill_fixed + n · prefill_token, here or at a
+	// prefill worker, whatever is quicker at the moment.
+	PrefillFixed *durationpb.Duration `protobuf:"bytes,1,opt,name=prefill_fixed,json=prefillFixed,proto3" json:"prefill_fixed,omitempty"`
+	PrefillToken *durationpb.Duration `protobuf:"bytes,2,opt,name=prefill_token,json=prefillToken,proto3" json:"prefill_token,omitempty"`
+	// A step that gives n sequences of together t tokens the next one takes step + n · step_sequence +
+	// t · step_token_nanoseconds.
+	Step                 *durationpb.Duration `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	StepSequence         *durationpb.Duration `protobuf:"bytes,4,opt,name=step_sequence,json=stepSequence,proto3" json:"step_sequence,omitempty"`
+	StepTokenNanoseconds float64              `protobuf:"fixed64,5,opt,name=step_token_nanoseconds,json=stepTokenNanoseconds,proto3" json:"step_token_nanoseconds,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *Speed) Reset() {
+	*x = Speed{}
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Speed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Speed) ProtoMessage() {}
+
+func (x *Speed) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Speed.ProtoReflect.Descriptor instead.
+func (*Speed) Descriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Speed) GetPrefillFixed() *durationpb.Duration {
+	if x != nil {
+		return x.PrefillFixed
+	}
+	return nil
+}
+
+func (x *Speed) GetPrefillToken() *durationpb.Duration {
+	if x != nil {
+		return x.PrefillToken
+	}
+	return nil
+}
+
+func (x *Speed) GetStep() *durationpb.Duration {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *Speed) GetStepSequence() *durationpb.Duration {
+	if x != nil {
+		return x.StepSequence
+	}
+	return nil
+}
+
+func (x *Speed) GetStepTokenNanoseconds() float64 {
+	if x != nil {
+		return x.StepTokenNanoseconds
+	}
+	return 0
+}
+
 // Booked is how far one processor's bookings are part of the report.
 type Booked struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
@@ -903,7 +993,7 @@ type Booked struct {
 
 func (x *Booked) Reset() {
 	*x = Booked{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1005,7 @@ func (x *Booked) String() string {
 func (*Booked) ProtoMessage() {}
 
 func (x *Booked) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1018,7 @@ func (x *Booked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Booked.ProtoReflect.Descriptor instead.
 func (*Booked) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Booked) GetProcessor() string {
@@ -962,7 +1052,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1064,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1077,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GenerateRequest) GetSequence() *v1.Sequence {
@@ -1009,7 +1099,7 @@ type GenerateResponse struct {
 
 func (x *GenerateResponse) Reset() {
 	*x = GenerateResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1111,7 @@ func (x *GenerateResponse) String() string {
 func (*GenerateResponse) ProtoMessage() {}
 
 func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1124,7 @@ func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateResponse.ProtoReflect.Descriptor instead.
 func (*GenerateResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GenerateResponse) GetTokens() []uint32 {
@@ -1074,7 +1164,7 @@ type ClaimPrefillRequest struct {
 
 func (x *ClaimPrefillRequest) Reset() {
 	*x = ClaimPrefillRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1176,7 @@ func (x *ClaimPrefillRequest) String() string {
 func (*ClaimPrefillRequest) ProtoMessage() {}
 
 func (x *ClaimPrefillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1189,7 @@ func (x *ClaimPrefillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPrefillRequest.ProtoReflect.Descriptor instead.
 func (*ClaimPrefillRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClaimPrefillRequest) GetTransferId() string {
@@ -1173,7 +1263,7 @@ type ClaimPrefillResponse struct {
 
 func (x *ClaimPrefillResponse) Reset() {
 	*x = ClaimPrefillResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1275,7 @@ func (x *ClaimPrefillResponse) String() string {
 func (*ClaimPrefillResponse) ProtoMessage() {}
 
 func (x *ClaimPrefillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1288,7 @@ func (x *ClaimPrefillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPrefillResponse.ProtoReflect.Descriptor instead.
 func (*ClaimPrefillResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClaimPrefillResponse) GetOutcome() isClaimPrefillResponse_Outcome {
@@ -1269,7 +1359,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1371,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1384,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{16}
 }
 
 // RenewClaimRequest names a ticket by its attempt.
@@ -1308,7 +1398,7 @@ type RenewClaimRequest struct {
 
 func (x *RenewClaimRequest) Reset() {
 	*x = RenewClaimRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1410,7 @@ func (x *RenewClaimRequest) String() string {
 func (*RenewClaimRequest) ProtoMessage() {}
 
 func (x *RenewClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1423,7 @@ func (x *RenewClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewClaimRequest.ProtoReflect.Descriptor instead.
 func (*RenewClaimRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{16}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenewClaimRequest) GetTransferId() string {
@@ -1360,7 +1450,7 @@ type RenewClaimResponse struct {
 
 func (x *RenewClaimResponse) Reset() {
 	*x = RenewClaimResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1462,7 @@ func (x *RenewClaimResponse) String() string {
 func (*RenewClaimResponse) ProtoMessage() {}
 
 func (x *RenewClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1475,7 @@ func (x *RenewClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewClaimResponse.ProtoReflect.Descriptor instead.
 func (*RenewClaimResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{17}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RenewClaimResponse) GetLeaseExpiry() *timestamppb.Timestamp {
@@ -1408,7 +1498,7 @@ type AbandonClaimRequest struct {
 
 func (x *AbandonClaimRequest) Reset() {
 	*x = AbandonClaimRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1510,7 @@ func (x *AbandonClaimRequest) String() string {
 func (*AbandonClaimRequest) ProtoMessage() {}
 
 func (x *AbandonClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1523,7 @@ func (x *AbandonClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonClaimRequest.ProtoReflect.Descriptor instead.
 func (*AbandonClaimRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{18}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AbandonClaimRequest) GetTransferId() string {
@@ -1466,7 +1556,7 @@ type AbandonClaimResponse struct {
 
 func (x *AbandonClaimResponse) Reset() {
 	*x = AbandonClaimResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1568,7 @@ func (x *AbandonClaimResponse) String() string {
 func (*AbandonClaimResponse) ProtoMessage() {}
 
 func (x *AbandonClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1581,7 @@ func (x *AbandonClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonClaimResponse.ProtoReflect.Descriptor instead.
 func (*AbandonClaimResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{19}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{20}
 }
 
 // ReleasePrefixRequest names the ticket whose prefix was read.
@@ -1505,7 +1595,7 @@ type ReleasePrefixRequest struct {
 
 func (x *ReleasePrefixRequest) Reset() {
 	*x = ReleasePrefixRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1607,7 @@ func (x *ReleasePrefixRequest) String() string {
 func (*ReleasePrefixRequest) ProtoMessage() {}
 
 func (x *ReleasePrefixRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1620,7 @@ func (x *ReleasePrefixRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePrefixRequest.ProtoReflect.Descriptor instead.
 func (*ReleasePrefixRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{20}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleasePrefixRequest) GetTransferId() string {
@@ -1557,7 +1647,7 @@ type ReleasePrefixResponse struct {
 
 func (x *ReleasePrefixResponse) Reset() {
 	*x = ReleasePrefixResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1659,7 @@ func (x *ReleasePrefixResponse) String() string {
 func (*ReleasePrefixResponse) ProtoMessage() {}
 
 func (x *ReleasePrefixResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1672,7 @@ func (x *ReleasePrefixResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePrefixResponse.ProtoReflect.Descriptor instead.
 func (*ReleasePrefixResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{21}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleasePrefixResponse) GetOutcome() PrefixOutcome {
@@ -1601,7 +1691,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1703,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1716,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{22}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{23}
 }
 
 // DescribeResponse is the worker's own view of itself.
@@ -1645,7 +1735,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1747,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1760,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{23}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DescribeResponse) GetInstance() *v11.Instance {
@@ -1734,7 +1824,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1836,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1849,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Link) GetPrefillWorker() string {
@@ -1838,7 +1928,7 @@ type HandOffReport struct {
 
 func (x *HandOffReport) Reset() {
 	*x = HandOffReport{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1940,7 @@ func (x *HandOffReport) String() string {
 func (*HandOffReport) ProtoMessage() {}
 
 func (x *HandOffReport) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1953,7 @@ func (x *HandOffReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOffReport.ProtoReflect.Descriptor instead.
 func (*HandOffReport) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{25}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HandOffReport) GetLocal() uint64 {
@@ -2030,7 +2120,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2132,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2145,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{26}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SnapshotRequest) GetQuery() *v13.SnapshotQuery {
@@ -2075,7 +2165,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2177,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2190,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{27}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SnapshotResponse) GetPart() *v13.SnapshotPart {
@@ -2163,12 +2253,19 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\tplacement\x18\x06 \x01(\x0e2#.switchyard.generation.v1.PlacementR\tplacement\x12%\n" +
 	"\x0eprefill_worker\x18\a \x01(\tR\rprefillWorker\x12%\n" +
 	"\x0ecrashed_worker\x18\b \x01(\tR\rcrashedWorker\x12/\n" +
-	"\x13crashed_incarnation\x18\t \x01(\tR\x12crashedIncarnation\"\x9f\x01\n" +
+	"\x13crashed_incarnation\x18\t \x01(\tR\x12crashedIncarnation\"\xd8\x01\n" +
 	"\x04Load\x12:\n" +
 	"\x06booked\x18\x01 \x03(\v2\".switchyard.decodeworker.v1.BookedR\x06booked\x12:\n" +
 	"\x06report\x18\x02 \x01(\v2\".switchyard.instance.v1.LoadReportR\x06report\x12\x1f\n" +
 	"\vkv_sequence\x18\x03 \x01(\x04R\n" +
-	"kvSequence\"u\n" +
+	"kvSequence\x127\n" +
+	"\x05speed\x18\x04 \x01(\v2!.switchyard.decodeworker.v1.SpeedR\x05speed\"\xac\x02\n" +
+	"\x05Speed\x12>\n" +
+	"\rprefill_fixed\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\fprefillFixed\x12>\n" +
+	"\rprefill_token\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fprefillToken\x12-\n" +
+	"\x04step\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04step\x12>\n" +
+	"\rstep_sequence\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fstepSequence\x124\n" +
+	"\x16step_token_nanoseconds\x18\x05 \x01(\x01R\x14stepTokenNanoseconds\"u\n" +
 	"\x06Booked\x12\x1c\n" +
 	"\tprocessor\x18\x01 \x01(\tR\tprocessor\x123\n" +
 	"\x15processor_incarnation\x18\x02 \x01(\tR\x14processorIncarnation\x12\x18\n" +
@@ -2306,7 +2403,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(PrefixOutcome)(0),            // 0: switchyard.decodeworker.v1.PrefixOutcome
 	(LinkSource)(0),               // 1: switchyard.decodeworker.v1.LinkSource
@@ -2320,40 +2417,41 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(*StepBatch)(nil),             // 9: switchyard.decodeworker.v1.StepBatch
 	(*Ended)(nil),                 // 10: switchyard.decodeworker.v1.Ended
 	(*Load)(nil),                  // 11: switchyard.decodeworker.v1.Load
-	(*Booked)(nil),                // 12: switchyard.decodeworker.v1.Booked
-	(*GenerateRequest)(nil),       // 13: switchyard.decodeworker.v1.GenerateRequest
-	(*GenerateResponse)(nil),      // 14: switchyard.decodeworker.v1.GenerateResponse
-	(*ClaimPrefillRequest)(nil),   // 15: switchyard.decodeworker.v1.ClaimPrefillRequest
-	(*ClaimPrefillResponse)(nil),  // 16: switchyard.decodeworker.v1.ClaimPrefillResponse
-	(*Gone)(nil),                  // 17: switchyard.decodeworker.v1.Gone
-	(*RenewClaimRequest)(nil),     // 18: switchyard.decodeworker.v1.RenewClaimRequest
-	(*RenewClaimResponse)(nil),    // 19: switchyard.decodeworker.v1.RenewClaimResponse
-	(*AbandonClaimRequest)(nil),   // 20: switchyard.decodeworker.v1.AbandonClaimRequest
-	(*AbandonClaimResponse)(nil),  // 21: switchyard.decodeworker.v1.AbandonClaimResponse
-	(*ReleasePrefixRequest)(nil),  // 22: switchyard.decodeworker.v1.ReleasePrefixRequest
-	(*ReleasePrefixResponse)(nil), // 23: switchyard.decodeworker.v1.ReleasePrefixResponse
-	(*DescribeRequest)(nil),       // 24: switchyard.decodeworker.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 25: switchyard.decodeworker.v1.DescribeResponse
-	(*Link)(nil),                  // 26: switchyard.decodeworker.v1.Link
-	(*HandOffReport)(nil),         // 27: switchyard.decodeworker.v1.HandOffReport
-	(*SnapshotRequest)(nil),       // 28: switchyard.decodeworker.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),      // 29: switchyard.decodeworker.v1.SnapshotResponse
-	nil,                           // 30: switchyard.decodeworker.v1.Submit.TraceContextEntry
-	nil,                           // 31: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	nil,                           // 32: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	nil,                           // 33: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	(*v1.Sequence)(nil),           // 34: switchyard.generation.v1.Sequence
-	(v1.FinishReason)(0),          // 35: switchyard.generation.v1.FinishReason
-	(v1.Placement)(0),             // 36: switchyard.generation.v1.Placement
-	(*v11.LoadReport)(nil),        // 37: switchyard.instance.v1.LoadReport
-	(*v12.Ticket)(nil),            // 38: switchyard.transfer.v1.Ticket
+	(*Speed)(nil),                 // 12: switchyard.decodeworker.v1.Speed
+	(*Booked)(nil),                // 13: switchyard.decodeworker.v1.Booked
+	(*GenerateRequest)(nil),       // 14: switchyard.decodeworker.v1.GenerateRequest
+	(*GenerateResponse)(nil),      // 15: switchyard.decodeworker.v1.GenerateResponse
+	(*ClaimPrefillRequest)(nil),   // 16: switchyard.decodeworker.v1.ClaimPrefillRequest
+	(*ClaimPrefillResponse)(nil),  // 17: switchyard.decodeworker.v1.ClaimPrefillResponse
+	(*Gone)(nil),                  // 18: switchyard.decodeworker.v1.Gone
+	(*RenewClaimRequest)(nil),     // 19: switchyard.decodeworker.v1.RenewClaimRequest
+	(*RenewClaimResponse)(nil),    // 20: switchyard.decodeworker.v1.RenewClaimResponse
+	(*AbandonClaimRequest)(nil),   // 21: switchyard.decodeworker.v1.AbandonClaimRequest
+	(*AbandonClaimResponse)(nil),  // 22: switchyard.decodeworker.v1.AbandonClaimResponse
+	(*ReleasePrefixRequest)(nil),  // 23: switchyard.decodeworker.v1.ReleasePrefixRequest
+	(*ReleasePrefixResponse)(nil), // 24: switchyard.decodeworker.v1.ReleasePrefixResponse
+	(*DescribeRequest)(nil),       // 25: switchyard.decodeworker.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 26: switchyard.decodeworker.v1.DescribeResponse
+	(*Link)(nil),                  // 27: switchyard.decodeworker.v1.Link
+	(*HandOffReport)(nil),         // 28: switchyard.decodeworker.v1.HandOffReport
+	(*SnapshotRequest)(nil),       // 29: switchyard.decodeworker.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),      // 30: switchyard.decodeworker.v1.SnapshotResponse
+	nil,                           // 31: switchyard.decodeworker.v1.Submit.TraceContextEntry
+	nil,                           // 32: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	nil,                           // 33: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	nil,                           // 34: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	(*v1.Sequence)(nil),           // 35: switchyard.generation.v1.Sequence
+	(v1.FinishReason)(0),          // 36: switchyard.generation.v1.FinishReason
+	(v1.Placement)(0),             // 37: switchyard.generation.v1.Placement
+	(*v11.LoadReport)(nil),        // 38: switchyard.instance.v1.LoadReport
 	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(*v11.Instance)(nil),          // 41: switchyard.instance.v1.Instance
-	(*v11.PoolReport)(nil),        // 42: switchyard.instance.v1.PoolReport
-	(*v11.TransportReport)(nil),   // 43: switchyard.instance.v1.TransportReport
-	(*v13.SnapshotQuery)(nil),     // 44: switchyard.kvevent.v1.SnapshotQuery
-	(*v13.SnapshotPart)(nil),      // 45: switchyard.kvevent.v1.SnapshotPart
+	(*v12.Ticket)(nil),            // 40: switchyard.transfer.v1.Ticket
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*v11.Instance)(nil),          // 42: switchyard.instance.v1.Instance
+	(*v11.PoolReport)(nil),        // 43: switchyard.instance.v1.PoolReport
+	(*v11.TransportReport)(nil),   // 44: switchyard.instance.v1.TransportReport
+	(*v13.SnapshotQuery)(nil),     // 45: switchyard.kvevent.v1.SnapshotQuery
+	(*v13.SnapshotPart)(nil),      // 46: switchyard.kvevent.v1.SnapshotPart
 }
 var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	3,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
@@ -2361,56 +2459,61 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	5,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
 	6,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
 	7,  // 4: switchyard.decodeworker.v1.AttachRequest.proceed:type_name -> switchyard.decodeworker.v1.Proceed
-	34, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
-	30, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
+	35, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
+	31, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
 	9,  // 7: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
 	11, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
 	10, // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
-	35, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
-	36, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
-	12, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
-	37, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
-	34, // 14: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	10, // 15: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
-	38, // 16: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
-	39, // 17: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
-	17, // 18: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
-	40, // 19: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
-	0,  // 20: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
-	41, // 21: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	42, // 22: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	43, // 23: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	37, // 24: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
-	27, // 25: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
-	26, // 26: switchyard.decodeworker.v1.DescribeResponse.links:type_name -> switchyard.decodeworker.v1.Link
-	39, // 27: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
-	1,  // 28: switchyard.decodeworker.v1.Link.measured_by:type_name -> switchyard.decodeworker.v1.LinkSource
-	31, // 29: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	32, // 30: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	33, // 31: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	44, // 32: switchyard.decodeworker.v1.SnapshotRequest.query:type_name -> switchyard.kvevent.v1.SnapshotQuery
-	45, // 33: switchyard.decodeworker.v1.SnapshotResponse.part:type_name -> switchyard.kvevent.v1.SnapshotPart
-	2,  // 34: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
-	13, // 35: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
-	15, // 36: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
-	18, // 37: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
-	20, // 38: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
-	22, // 39: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
-	24, // 40: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
-	28, // 41: switchyard.decodeworker.v1.DecodeWorker.Snapshot:input_type -> switchyard.decodeworker.v1.SnapshotRequest
-	8,  // 42: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
-	14, // 43: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
-	16, // 44: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
-	19, // 45: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
-	21, // 46: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
-	23, // 47: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
-	25, // 48: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
-	29, // 49: switchyard.decodeworker.v1.DecodeWorker.Snapshot:output_type -> switchyard.decodeworker.v1.SnapshotResponse
-	42, // [42:50] is the sub-list for method output_type
-	34, // [34:42] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	36, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
+	37, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
+	13, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
+	38, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
+	12, // 14: switchyard.decodeworker.v1.Load.speed:type_name -> switchyard.decodeworker.v1.Speed
+	39, // 15: switchyard.decodeworker.v1.Speed.prefill_fixed:type_name -> google.protobuf.Duration
+	39, // 16: switchyard.decodeworker.v1.Speed.prefill_token:type_name -> google.protobuf.Duration
+	39, // 17: switchyard.decodeworker.v1.Speed.step:type_name -> google.protobuf.Duration
+	39, // 18: switchyard.decodeworker.v1.Speed.step_sequence:type_name -> google.protobuf.Duration
+	35, // 19: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	10, // 20: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
+	40, // 21: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
+	39, // 22: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
+	18, // 23: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
+	41, // 24: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
+	0,  // 25: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
+	42, // 26: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	43, // 27: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	44, // 28: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	38, // 29: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	28, // 30: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
+	27, // 31: switchyard.decodeworker.v1.DescribeResponse.links:type_name -> switchyard.decodeworker.v1.Link
+	39, // 32: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
+	1,  // 33: switchyard.decodeworker.v1.Link.measured_by:type_name -> switchyard.decodeworker.v1.LinkSource
+	32, // 34: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	33, // 35: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	34, // 36: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	45, // 37: switchyard.decodeworker.v1.SnapshotRequest.query:type_name -> switchyard.kvevent.v1.SnapshotQuery
+	46, // 38: switchyard.decodeworker.v1.SnapshotResponse.part:type_name -> switchyard.kvevent.v1.SnapshotPart
+	2,  // 39: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
+	14, // 40: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
+	16, // 41: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
+	19, // 42: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
+	21, // 43: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
+	23, // 44: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
+	25, // 45: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
+	29, // 46: switchyard.decodeworker.v1.DecodeWorker.Snapshot:input_type -> switchyard.decodeworker.v1.SnapshotRequest
+	8,  // 47: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
+	15, // 48: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
+	17, // 49: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
+	20, // 50: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
+	22, // 51: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
+	24, // 52: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
+	26, // 53: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
+	30, // 54: switchyard.decodeworker.v1.DecodeWorker.Snapshot:output_type -> switchyard.decodeworker.v1.SnapshotResponse
+	47, // [47:55] is the sub-list for method output_type
+	39, // [39:47] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_decodeworker_v1_decodeworker_proto_init() }
@@ -2429,7 +2532,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 		(*AttachResponse_Batch)(nil),
 		(*AttachResponse_Load)(nil),
 	}
-	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14].OneofWrappers = []any{
+	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15].OneofWrappers = []any{
 		(*ClaimPrefillResponse_Ticket)(nil),
 		(*ClaimPrefillResponse_Later)(nil),
 		(*ClaimPrefillResponse_Gone)(nil),
@@ -2440,7 +2543,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc), len(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -167,7 +167,12 @@ type Request struct {
 	// Whether the caller wants the answer piece by piece. It changes nothing but the framing.
 	Stream bool `protobuf:"varint,9,opt,name=stream,proto3" json:"stream,omitempty"`
 	// With stream: whether a last chunk with the usage is wanted.
-	IncludeUsage  bool `protobuf:"varint,10,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
+	IncludeUsage bool `protobuf:"varint,10,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
+	// Requests of one session go to one worker where the routing policy is session. Unset: none.
+	Session string `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"`
+	// The only decode worker that may serve the request, by its name. Unset: any; required where the
+	// routing policy is direct.
+	DecodeWorker  string `protobuf:"bytes,12,opt,name=decode_worker,json=decodeWorker,proto3" json:"decode_worker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +288,20 @@ func (x *Request) GetIncludeUsage() bool {
 		return x.IncludeUsage
 	}
 	return false
+}
+
+func (x *Request) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Request) GetDecodeWorker() string {
+	if x != nil {
+		return x.DecodeWorker
+	}
+	return ""
 }
 
 type isRequest_Input interface {
@@ -1327,7 +1346,7 @@ var File_switchyard_generation_v1_generation_proto protoreflect.FileDescriptor
 
 const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\n" +
-	")switchyard/generation/v1/generation.proto\x12\x18switchyard.generation.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x03\n" +
+	")switchyard/generation/v1/generation.proto\x12\x18switchyard.generation.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x03\n" +
 	"\aRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1341,7 +1360,9 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"cache_salt\x18\b \x01(\tR\tcacheSalt\x12\x16\n" +
 	"\x06stream\x18\t \x01(\bR\x06stream\x12#\n" +
 	"\rinclude_usage\x18\n" +
-	" \x01(\bR\fincludeUsageB\a\n" +
+	" \x01(\bR\fincludeUsage\x12\x18\n" +
+	"\asession\x18\v \x01(\tR\asession\x12#\n" +
+	"\rdecode_worker\x18\f \x01(\tR\fdecodeWorkerB\a\n" +
 	"\x05input\"E\n" +
 	"\x04Chat\x12=\n" +
 	"\bmessages\x18\x01 \x03(\v2!.switchyard.generation.v1.MessageR\bmessages\"K\n" +

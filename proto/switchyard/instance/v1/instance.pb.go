@@ -400,7 +400,9 @@ type ModelCard struct {
 	// Blocks of the worker's pool.
 	PoolBlocks uint32 `protobuf:"varint,9,opt,name=pool_blocks,json=poolBlocks,proto3" json:"pool_blocks,omitempty"`
 	// How it exchanges prompts; workers exchange them only with those of the same style.
-	HandOffStyle  HandOffStyle `protobuf:"varint,10,opt,name=hand_off_style,json=handOffStyle,proto3,enum=switchyard.instance.v1.HandOffStyle" json:"hand_off_style,omitempty"`
+	HandOffStyle HandOffStyle `protobuf:"varint,10,opt,name=hand_off_style,json=handOffStyle,proto3,enum=switchyard.instance.v1.HandOffStyle" json:"hand_off_style,omitempty"`
+	// The worker publishes which blocks it holds. Unset: routers assume it from what they send there.
+	KvEvents      bool `protobuf:"varint,13,opt,name=kv_events,json=kvEvents,proto3" json:"kv_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,6 +505,13 @@ func (x *ModelCard) GetHandOffStyle() HandOffStyle {
 		return x.HandOffStyle
 	}
 	return HandOffStyle_HAND_OFF_STYLE_UNSPECIFIED
+}
+
+func (x *ModelCard) GetKvEvents() bool {
+	if x != nil {
+		return x.KvEvents
+	}
+	return false
 }
 
 // BlockCount is how many blocks are in one state.
@@ -858,7 +867,7 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"\bdraining\x18\b \x01(\bR\bdraining\"L\n" +
 	"\x10TransferEndpoint\x12\x1c\n" +
 	"\ttransport\x18\x01 \x01(\tR\ttransport\x12\x1a\n" +
-	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\xf9\x02\n" +
+	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\x96\x03\n" +
 	"\tModelCard\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\rR\rcontextTokens\x12+\n" +
@@ -873,7 +882,8 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"\vpool_blocks\x18\t \x01(\rR\n" +
 	"poolBlocks\x12J\n" +
 	"\x0ehand_off_style\x18\n" +
-	" \x01(\x0e2$.switchyard.instance.v1.HandOffStyleR\fhandOffStyle\"\x8a\x01\n" +
+	" \x01(\x0e2$.switchyard.instance.v1.HandOffStyleR\fhandOffStyle\x12\x1b\n" +
+	"\tkv_events\x18\r \x01(\bR\bkvEvents\"\x8a\x01\n" +
 	"\n" +
 	"BlockCount\x128\n" +
 	"\x05state\x18\x01 \x01(\x0e2\".switchyard.instance.v1.BlockStateR\x05state\x12\x16\n" +

@@ -116,6 +116,591 @@ func (x *GenerateResponse) GetChunk() *v1.Chunk {
 	return nil
 }
 
+// ExplainRouteRequest asks where a request would go.
+type ExplainRouteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required; sampling is ignored.
+	Request       *v1.Request `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRouteRequest) Reset() {
+	*x = ExplainRouteRequest{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRouteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRouteRequest) ProtoMessage() {}
+
+func (x *ExplainRouteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRouteRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRouteRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ExplainRouteRequest) GetRequest() *v1.Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// ExplainRouteResponse lists the candidates.
+type ExplainRouteResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens of the prompt.
+	PromptTokens uint32 `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	// The policy and the weights in force.
+	Policy        string  `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	PrefillWeight float64 `protobuf:"fixed64,3,opt,name=prefill_weight,json=prefillWeight,proto3" json:"prefill_weight,omitempty"`
+	DecodeWeight  float64 `protobuf:"fixed64,4,opt,name=decode_weight,json=decodeWeight,proto3" json:"decode_weight,omitempty"`
+	// All workers: those that may be picked first, cheapest first. With equal costs, a temperature or a
+	// policy other than kv a request may get another one than the first.
+	Candidates    []*Candidate `protobuf:"bytes,5,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRouteResponse) Reset() {
+	*x = ExplainRouteResponse{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRouteResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRouteResponse) ProtoMessage() {}
+
+func (x *ExplainRouteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRouteResponse.ProtoReflect.Descriptor instead.
+func (*ExplainRouteResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ExplainRouteResponse) GetPromptTokens() uint32 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *ExplainRouteResponse) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ExplainRouteResponse) GetPrefillWeight() float64 {
+	if x != nil {
+		return x.PrefillWeight
+	}
+	return 0
+}
+
+func (x *ExplainRouteResponse) GetDecodeWeight() float64 {
+	if x != nil {
+		return x.DecodeWeight
+	}
+	return 0
+}
+
+func (x *ExplainRouteResponse) GetCandidates() []*Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+// Candidate is a worker and its cost: prefill_weight · prefill + queue + decode_weight · decode, in
+// predicted milliseconds, or in blocks while no worker's speed is known.
+type Candidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The worker and its life.
+	Worker      string `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Incarnation string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Why it cannot be picked. Unset: it can.
+	Excluded string `protobuf:"bytes,3,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	// The weighted sum of the three times.
+	Cost float64 `protobuf:"fixed64,4,opt,name=cost,proto3" json:"cost,omitempty"`
+	// The time to compute what is not cached of the prompt, that of the prompts before it, and that of
+	// generating the answer beside the running sequences.
+	Prefill float64 `protobuf:"fixed64,5,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	Queue   float64 `protobuf:"fixed64,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	Decode  float64 `protobuf:"fixed64,7,opt,name=decode,proto3" json:"decode,omitempty"`
+	// Whether these are in blocks.
+	InBlocks bool `protobuf:"varint,8,opt,name=in_blocks,json=inBlocks,proto3" json:"in_blocks,omitempty"`
+	// Leading blocks that the worker holds, by tier, and those after them that it will have computed
+	// for others.
+	DeviceBlocks  uint32 `protobuf:"varint,9,opt,name=device_blocks,json=deviceBlocks,proto3" json:"device_blocks,omitempty"`
+	HostBlocks    uint32 `protobuf:"varint,10,opt,name=host_blocks,json=hostBlocks,proto3" json:"host_blocks,omitempty"`
+	DiskBlocks    uint32 `protobuf:"varint,11,opt,name=disk_blocks,json=diskBlocks,proto3" json:"disk_blocks,omitempty"`
+	PendingBlocks uint32 `protobuf:"varint,12,opt,name=pending_blocks,json=pendingBlocks,proto3" json:"pending_blocks,omitempty"`
+	// The prompt less those, each by its credit.
+	UncachedTokens float64 `protobuf:"fixed64,13,opt,name=uncached_tokens,json=uncachedTokens,proto3" json:"uncached_tokens,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Candidate) Reset() {
+	*x = Candidate{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Candidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Candidate) ProtoMessage() {}
+
+func (x *Candidate) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
+func (*Candidate) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Candidate) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Candidate) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *Candidate) GetExcluded() string {
+	if x != nil {
+		return x.Excluded
+	}
+	return ""
+}
+
+func (x *Candidate) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *Candidate) GetPrefill() float64 {
+	if x != nil {
+		return x.Prefill
+	}
+	return 0
+}
+
+func (x *Candidate) GetQueue() float64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *Candidate) GetDecode() float64 {
+	if x != nil {
+		return x.Decode
+	}
+	return 0
+}
+
+func (x *Candidate) GetInBlocks() bool {
+	if x != nil {
+		return x.InBlocks
+	}
+	return false
+}
+
+func (x *Candidate) GetDeviceBlocks() uint32 {
+	if x != nil {
+		return x.DeviceBlocks
+	}
+	return 0
+}
+
+func (x *Candidate) GetHostBlocks() uint32 {
+	if x != nil {
+		return x.HostBlocks
+	}
+	return 0
+}
+
+func (x *Candidate) GetDiskBlocks() uint32 {
+	if x != nil {
+		return x.DiskBlocks
+	}
+	return 0
+}
+
+func (x *Candidate) GetPendingBlocks() uint32 {
+	if x != nil {
+		return x.PendingBlocks
+	}
+	return 0
+}
+
+func (x *Candidate) GetUncachedTokens() float64 {
+	if x != nil {
+		return x.UncachedTokens
+	}
+	return 0
+}
+
+// RoutingRequest has no fields.
+type RoutingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutingRequest) Reset() {
+	*x = RoutingRequest{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutingRequest) ProtoMessage() {}
+
+func (x *RoutingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutingRequest.ProtoReflect.Descriptor instead.
+func (*RoutingRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{5}
+}
+
+// RoutingResponse is what the router knows.
+type RoutingResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One entry per decode worker.
+	Workers []*RoutedWorker `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
+	// Since start: requests booked; blocks of their prompts that were held, and that others would have
+	// computed by then; corrections of the index after a worker had less than it had said, and their blocks.
+	Decisions       uint64 `protobuf:"varint,2,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	HitBlocks       uint64 `protobuf:"varint,3,opt,name=hit_blocks,json=hitBlocks,proto3" json:"hit_blocks,omitempty"`
+	PendingBlocks   uint64 `protobuf:"varint,4,opt,name=pending_blocks,json=pendingBlocks,proto3" json:"pending_blocks,omitempty"`
+	Corrections     uint64 `protobuf:"varint,5,opt,name=corrections,proto3" json:"corrections,omitempty"`
+	CorrectedBlocks uint64 `protobuf:"varint,6,opt,name=corrected_blocks,json=correctedBlocks,proto3" json:"corrected_blocks,omitempty"`
+	// Since start: bookings of other processors.
+	SharedBookings uint64 `protobuf:"varint,7,opt,name=shared_bookings,json=sharedBookings,proto3" json:"shared_bookings,omitempty"`
+	// The index: entries (a block at a worker) and bytes now, entries given up for the budget since start.
+	IndexEntries   uint64 `protobuf:"varint,8,opt,name=index_entries,json=indexEntries,proto3" json:"index_entries,omitempty"`
+	IndexBytes     uint64 `protobuf:"varint,9,opt,name=index_bytes,json=indexBytes,proto3" json:"index_bytes,omitempty"`
+	IndexEvictions uint64 `protobuf:"varint,10,opt,name=index_evictions,json=indexEvictions,proto3" json:"index_evictions,omitempty"`
+	// Since start: gaps in the workers' events, and snapshots taken for them or for new workers.
+	EventGaps     uint64 `protobuf:"varint,11,opt,name=event_gaps,json=eventGaps,proto3" json:"event_gaps,omitempty"`
+	Snapshots     uint64 `protobuf:"varint,12,opt,name=snapshots,proto3" json:"snapshots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutingResponse) Reset() {
+	*x = RoutingResponse{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutingResponse) ProtoMessage() {}
+
+func (x *RoutingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutingResponse.ProtoReflect.Descriptor instead.
+func (*RoutingResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RoutingResponse) GetWorkers() []*RoutedWorker {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *RoutingResponse) GetDecisions() uint64 {
+	if x != nil {
+		return x.Decisions
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetHitBlocks() uint64 {
+	if x != nil {
+		return x.HitBlocks
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetPendingBlocks() uint64 {
+	if x != nil {
+		return x.PendingBlocks
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetCorrections() uint64 {
+	if x != nil {
+		return x.Corrections
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetCorrectedBlocks() uint64 {
+	if x != nil {
+		return x.CorrectedBlocks
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetSharedBookings() uint64 {
+	if x != nil {
+		return x.SharedBookings
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetIndexEntries() uint64 {
+	if x != nil {
+		return x.IndexEntries
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetIndexBytes() uint64 {
+	if x != nil {
+		return x.IndexBytes
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetIndexEvictions() uint64 {
+	if x != nil {
+		return x.IndexEvictions
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetEventGaps() uint64 {
+	if x != nil {
+		return x.EventGaps
+	}
+	return 0
+}
+
+func (x *RoutingResponse) GetSnapshots() uint64 {
+	if x != nil {
+		return x.Snapshots
+	}
+	return 0
+}
+
+// RoutedWorker is what the router knows of a decode worker.
+type RoutedWorker struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Worker      string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Incarnation string                 `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Whether its stream is open.
+	Attached bool `protobuf:"varint,3,opt,name=attached,proto3" json:"attached,omitempty"`
+	// Tokens of prompts to compute and of running sequences, all bookings included.
+	PrefillTokens uint64 `protobuf:"varint,4,opt,name=prefill_tokens,json=prefillTokens,proto3" json:"prefill_tokens,omitempty"`
+	DecodeTokens  uint64 `protobuf:"varint,5,opt,name=decode_tokens,json=decodeTokens,proto3" json:"decode_tokens,omitempty"`
+	// Blocks that it holds on its device, as far as the router knows.
+	HeldBlocks uint64 `protobuf:"varint,6,opt,name=held_blocks,json=heldBlocks,proto3" json:"held_blocks,omitempty"`
+	// Since start: sequences sent there; of their prompts the tokens, those that the router took to be held,
+	// and those that the worker had.
+	Sequences      uint64 `protobuf:"varint,7,opt,name=sequences,proto3" json:"sequences,omitempty"`
+	PromptTokens   uint64 `protobuf:"varint,8,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	ExpectedTokens uint64 `protobuf:"varint,9,opt,name=expected_tokens,json=expectedTokens,proto3" json:"expected_tokens,omitempty"`
+	CachedTokens   uint64 `protobuf:"varint,10,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	// Number of the last event that was applied. 0: none.
+	KvSequence    uint64 `protobuf:"varint,11,opt,name=kv_sequence,json=kvSequence,proto3" json:"kv_sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutedWorker) Reset() {
+	*x = RoutedWorker{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutedWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutedWorker) ProtoMessage() {}
+
+func (x *RoutedWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutedWorker.ProtoReflect.Descriptor instead.
+func (*RoutedWorker) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RoutedWorker) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *RoutedWorker) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *RoutedWorker) GetAttached() bool {
+	if x != nil {
+		return x.Attached
+	}
+	return false
+}
+
+func (x *RoutedWorker) GetPrefillTokens() uint64 {
+	if x != nil {
+		return x.PrefillTokens
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetDecodeTokens() uint64 {
+	if x != nil {
+		return x.DecodeTokens
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetHeldBlocks() uint64 {
+	if x != nil {
+		return x.HeldBlocks
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetSequences() uint64 {
+	if x != nil {
+		return x.Sequences
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetPromptTokens() uint64 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetExpectedTokens() uint64 {
+	if x != nil {
+		return x.ExpectedTokens
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetCachedTokens() uint64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
+func (x *RoutedWorker) GetKvSequence() uint64 {
+	if x != nil {
+		return x.KvSequence
+	}
+	return 0
+}
+
 // ModelsRequest has no fields.
 type ModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -125,7 +710,7 @@ type ModelsRequest struct {
 
 func (x *ModelsRequest) Reset() {
 	*x = ModelsRequest{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -137,7 +722,7 @@ func (x *ModelsRequest) String() string {
 func (*ModelsRequest) ProtoMessage() {}
 
 func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -150,7 +735,7 @@ func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
 func (*ModelsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{8}
 }
 
 // ModelsResponse lists models by name.
@@ -163,7 +748,7 @@ type ModelsResponse struct {
 
 func (x *ModelsResponse) Reset() {
 	*x = ModelsResponse{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -175,7 +760,7 @@ func (x *ModelsResponse) String() string {
 func (*ModelsResponse) ProtoMessage() {}
 
 func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -188,7 +773,7 @@ func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsResponse.ProtoReflect.Descriptor instead.
 func (*ModelsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelsResponse) GetModels() []*Model {
@@ -213,7 +798,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -225,7 +810,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -238,7 +823,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Model) GetName() string {
@@ -270,17 +855,79 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\x0fGenerateRequest\x12;\n" +
 	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"I\n" +
 	"\x10GenerateResponse\x125\n" +
-	"\x05chunk\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x05chunk\"\x0f\n" +
+	"\x05chunk\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x05chunk\"R\n" +
+	"\x13ExplainRouteRequest\x12;\n" +
+	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"\xe3\x01\n" +
+	"\x14ExplainRouteResponse\x12#\n" +
+	"\rprompt_tokens\x18\x01 \x01(\rR\fpromptTokens\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12%\n" +
+	"\x0eprefill_weight\x18\x03 \x01(\x01R\rprefillWeight\x12#\n" +
+	"\rdecode_weight\x18\x04 \x01(\x01R\fdecodeWeight\x12B\n" +
+	"\n" +
+	"candidates\x18\x05 \x03(\v2\".switchyard.processor.v1.CandidateR\n" +
+	"candidates\"\x91\x03\n" +
+	"\tCandidate\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x1a\n" +
+	"\bexcluded\x18\x03 \x01(\tR\bexcluded\x12\x12\n" +
+	"\x04cost\x18\x04 \x01(\x01R\x04cost\x12\x18\n" +
+	"\aprefill\x18\x05 \x01(\x01R\aprefill\x12\x14\n" +
+	"\x05queue\x18\x06 \x01(\x01R\x05queue\x12\x16\n" +
+	"\x06decode\x18\a \x01(\x01R\x06decode\x12\x1b\n" +
+	"\tin_blocks\x18\b \x01(\bR\binBlocks\x12#\n" +
+	"\rdevice_blocks\x18\t \x01(\rR\fdeviceBlocks\x12\x1f\n" +
+	"\vhost_blocks\x18\n" +
+	" \x01(\rR\n" +
+	"hostBlocks\x12\x1f\n" +
+	"\vdisk_blocks\x18\v \x01(\rR\n" +
+	"diskBlocks\x12%\n" +
+	"\x0epending_blocks\x18\f \x01(\rR\rpendingBlocks\x12'\n" +
+	"\x0funcached_tokens\x18\r \x01(\x01R\x0euncachedTokens\"\x10\n" +
+	"\x0eRoutingRequest\"\xd8\x03\n" +
+	"\x0fRoutingResponse\x12?\n" +
+	"\aworkers\x18\x01 \x03(\v2%.switchyard.processor.v1.RoutedWorkerR\aworkers\x12\x1c\n" +
+	"\tdecisions\x18\x02 \x01(\x04R\tdecisions\x12\x1d\n" +
+	"\n" +
+	"hit_blocks\x18\x03 \x01(\x04R\thitBlocks\x12%\n" +
+	"\x0epending_blocks\x18\x04 \x01(\x04R\rpendingBlocks\x12 \n" +
+	"\vcorrections\x18\x05 \x01(\x04R\vcorrections\x12)\n" +
+	"\x10corrected_blocks\x18\x06 \x01(\x04R\x0fcorrectedBlocks\x12'\n" +
+	"\x0fshared_bookings\x18\a \x01(\x04R\x0esharedBookings\x12#\n" +
+	"\rindex_entries\x18\b \x01(\x04R\findexEntries\x12\x1f\n" +
+	"\vindex_bytes\x18\t \x01(\x04R\n" +
+	"indexBytes\x12'\n" +
+	"\x0findex_evictions\x18\n" +
+	" \x01(\x04R\x0eindexEvictions\x12\x1d\n" +
+	"\n" +
+	"event_gaps\x18\v \x01(\x04R\teventGaps\x12\x1c\n" +
+	"\tsnapshots\x18\f \x01(\x04R\tsnapshots\"\x83\x03\n" +
+	"\fRoutedWorker\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x1a\n" +
+	"\battached\x18\x03 \x01(\bR\battached\x12%\n" +
+	"\x0eprefill_tokens\x18\x04 \x01(\x04R\rprefillTokens\x12#\n" +
+	"\rdecode_tokens\x18\x05 \x01(\x04R\fdecodeTokens\x12\x1f\n" +
+	"\vheld_blocks\x18\x06 \x01(\x04R\n" +
+	"heldBlocks\x12\x1c\n" +
+	"\tsequences\x18\a \x01(\x04R\tsequences\x12#\n" +
+	"\rprompt_tokens\x18\b \x01(\x04R\fpromptTokens\x12'\n" +
+	"\x0fexpected_tokens\x18\t \x01(\x04R\x0eexpectedTokens\x12#\n" +
+	"\rcached_tokens\x18\n" +
+	" \x01(\x04R\fcachedTokens\x12\x1f\n" +
+	"\vkv_sequence\x18\v \x01(\x04R\n" +
+	"kvSequence\"\x0f\n" +
 	"\rModelsRequest\"H\n" +
 	"\x0eModelsResponse\x126\n" +
 	"\x06models\x18\x01 \x03(\v2\x1e.switchyard.processor.v1.ModelR\x06models\"e\n" +
 	"\x05Model\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\rR\rcontextTokens\x12!\n" +
-	"\fcreated_unix\x18\x03 \x01(\x03R\vcreatedUnix2\xc9\x01\n" +
+	"\fcreated_unix\x18\x03 \x01(\x03R\vcreatedUnix2\x94\x03\n" +
 	"\tProcessor\x12a\n" +
 	"\bGenerate\x12(.switchyard.processor.v1.GenerateRequest\x1a).switchyard.processor.v1.GenerateResponse0\x01\x12Y\n" +
-	"\x06Models\x12&.switchyard.processor.v1.ModelsRequest\x1a'.switchyard.processor.v1.ModelsResponseBPZNgithub.com/switchyard-llm/switchyard/proto/switchyard/processor/v1;processorv1b\x06proto3"
+	"\x06Models\x12&.switchyard.processor.v1.ModelsRequest\x1a'.switchyard.processor.v1.ModelsResponse\x12k\n" +
+	"\fExplainRoute\x12,.switchyard.processor.v1.ExplainRouteRequest\x1a-.switchyard.processor.v1.ExplainRouteResponse\x12\\\n" +
+	"\aRouting\x12'.switchyard.processor.v1.RoutingRequest\x1a(.switchyard.processor.v1.RoutingResponseBPZNgithub.com/switchyard-llm/switchyard/proto/switchyard/processor/v1;processorv1b\x06proto3"
 
 var (
 	file_switchyard_processor_v1_processor_proto_rawDescOnce sync.Once
@@ -294,29 +941,42 @@ func file_switchyard_processor_v1_processor_proto_rawDescGZIP() []byte {
 	return file_switchyard_processor_v1_processor_proto_rawDescData
 }
 
-var file_switchyard_processor_v1_processor_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_switchyard_processor_v1_processor_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_switchyard_processor_v1_processor_proto_goTypes = []any{
-	(*GenerateRequest)(nil),  // 0: switchyard.processor.v1.GenerateRequest
-	(*GenerateResponse)(nil), // 1: switchyard.processor.v1.GenerateResponse
-	(*ModelsRequest)(nil),    // 2: switchyard.processor.v1.ModelsRequest
-	(*ModelsResponse)(nil),   // 3: switchyard.processor.v1.ModelsResponse
-	(*Model)(nil),            // 4: switchyard.processor.v1.Model
-	(*v1.Request)(nil),       // 5: switchyard.generation.v1.Request
-	(*v1.Chunk)(nil),         // 6: switchyard.generation.v1.Chunk
+	(*GenerateRequest)(nil),      // 0: switchyard.processor.v1.GenerateRequest
+	(*GenerateResponse)(nil),     // 1: switchyard.processor.v1.GenerateResponse
+	(*ExplainRouteRequest)(nil),  // 2: switchyard.processor.v1.ExplainRouteRequest
+	(*ExplainRouteResponse)(nil), // 3: switchyard.processor.v1.ExplainRouteResponse
+	(*Candidate)(nil),            // 4: switchyard.processor.v1.Candidate
+	(*RoutingRequest)(nil),       // 5: switchyard.processor.v1.RoutingRequest
+	(*RoutingResponse)(nil),      // 6: switchyard.processor.v1.RoutingResponse
+	(*RoutedWorker)(nil),         // 7: switchyard.processor.v1.RoutedWorker
+	(*ModelsRequest)(nil),        // 8: switchyard.processor.v1.ModelsRequest
+	(*ModelsResponse)(nil),       // 9: switchyard.processor.v1.ModelsResponse
+	(*Model)(nil),                // 10: switchyard.processor.v1.Model
+	(*v1.Request)(nil),           // 11: switchyard.generation.v1.Request
+	(*v1.Chunk)(nil),             // 12: switchyard.generation.v1.Chunk
 }
 var file_switchyard_processor_v1_processor_proto_depIdxs = []int32{
-	5, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
-	6, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
-	4, // 2: switchyard.processor.v1.ModelsResponse.models:type_name -> switchyard.processor.v1.Model
-	0, // 3: switchyard.processor.v1.Processor.Generate:input_type -> switchyard.processor.v1.GenerateRequest
-	2, // 4: switchyard.processor.v1.Processor.Models:input_type -> switchyard.processor.v1.ModelsRequest
-	1, // 5: switchyard.processor.v1.Processor.Generate:output_type -> switchyard.processor.v1.GenerateResponse
-	3, // 6: switchyard.processor.v1.Processor.Models:output_type -> switchyard.processor.v1.ModelsResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	11, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
+	12, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
+	11, // 2: switchyard.processor.v1.ExplainRouteRequest.request:type_name -> switchyard.generation.v1.Request
+	4,  // 3: switchyard.processor.v1.ExplainRouteResponse.candidates:type_name -> switchyard.processor.v1.Candidate
+	7,  // 4: switchyard.processor.v1.RoutingResponse.workers:type_name -> switchyard.processor.v1.RoutedWorker
+	10, // 5: switchyard.processor.v1.ModelsResponse.models:type_name -> switchyard.processor.v1.Model
+	0,  // 6: switchyard.processor.v1.Processor.Generate:input_type -> switchyard.processor.v1.GenerateRequest
+	8,  // 7: switchyard.processor.v1.Processor.Models:input_type -> switchyard.processor.v1.ModelsRequest
+	2,  // 8: switchyard.processor.v1.Processor.ExplainRoute:input_type -> switchyard.processor.v1.ExplainRouteRequest
+	5,  // 9: switchyard.processor.v1.Processor.Routing:input_type -> switchyard.processor.v1.RoutingRequest
+	1,  // 10: switchyard.processor.v1.Processor.Generate:output_type -> switchyard.processor.v1.GenerateResponse
+	9,  // 11: switchyard.processor.v1.Processor.Models:output_type -> switchyard.processor.v1.ModelsResponse
+	3,  // 12: switchyard.processor.v1.Processor.ExplainRoute:output_type -> switchyard.processor.v1.ExplainRouteResponse
+	6,  // 13: switchyard.processor.v1.Processor.Routing:output_type -> switchyard.processor.v1.RoutingResponse
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_processor_v1_processor_proto_init() }
@@ -330,7 +990,7 @@ func file_switchyard_processor_v1_processor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_processor_v1_processor_proto_rawDesc), len(file_switchyard_processor_v1_processor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,8 +21,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Processor_Generate_FullMethodName = "/switchyard.processor.v1.Processor/Generate"
-	Processor_Models_FullMethodName   = "/switchyard.processor.v1.Processor/Models"
+	Processor_Generate_FullMethodName     = "/switchyard.processor.v1.Processor/Generate"
+	Processor_Models_FullMethodName       = "/switchyard.processor.v1.Processor/Models"
+	Processor_ExplainRoute_FullMethodName = "/switchyard.processor.v1.Processor/ExplainRoute"
+	Processor_Routing_FullMethodName      = "/switchyard.processor.v1.Processor/Routing"
 )
 
 // ProcessorClient is the client API for Processor service.
@@ -39,6 +41,11 @@ type ProcessorClient interface {
 	Generate(ctx context.Context, in *GenerateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GenerateResponse], error)
 	// Models lists the models that live workers serve. Idempotent.
 	Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error)
+	// ExplainRoute tells what each decode worker would cost a request now, and books nothing. Called by
+	// people. Idempotent. Errors: INVALID_ARGUMENT and NOT_FOUND as for Generate.
+	ExplainRoute(ctx context.Context, in *ExplainRouteRequest, opts ...grpc.CallOption) (*ExplainRouteResponse, error)
+	// Routing tells what the router knows of each worker. Called by tools. Idempotent.
+	Routing(ctx context.Context, in *RoutingRequest, opts ...grpc.CallOption) (*RoutingResponse, error)
 }
 
 type processorClient struct {
@@ -78,6 +85,26 @@ func (c *processorClient) Models(ctx context.Context, in *ModelsRequest, opts ..
 	return out, nil
 }
 
+func (c *processorClient) ExplainRoute(ctx context.Context, in *ExplainRouteRequest, opts ...grpc.CallOption) (*ExplainRouteResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainRouteResponse)
+	err := c.cc.Invoke(ctx, Processor_ExplainRoute_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *processorClient) Routing(ctx context.Context, in *RoutingRequest, opts ...grpc.CallOption) (*RoutingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RoutingResponse)
+	err := c.cc.Invoke(ctx, Processor_Routing_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProcessorServer is the server API for Processor service.
 // All implementations must embed UnimplementedProcessorServer
 // for forward compatibility.
@@ -92,6 +119,11 @@ type ProcessorServer interface {
 	Generate(*GenerateRequest, grpc.ServerStreamingServer[GenerateResponse]) error
 	// Models lists the models that live workers serve. Idempotent.
 	Models(context.Context, *ModelsRequest) (*ModelsResponse, error)
+	// ExplainRoute tells what each decode worker would cost a request now, and books nothing. Called by
+	// people. Idempotent. Errors: INVALID_ARGUMENT and NOT_FOUND as for Generate.
+	ExplainRoute(context.Context, *ExplainRouteRequest) (*ExplainRouteResponse, error)
+	// Routing tells what the router knows of each worker. Called by tools. Idempotent.
+	Routing(context.Context, *RoutingRequest) (*RoutingResponse, error)
 	mustEmbedUnimplementedProcessorServer()
 }
 
@@ -107,6 +139,12 @@ func (UnimplementedProcessorServer) Generate(*GenerateRequest, grpc.ServerStream
 }
 func (UnimplementedProcessorServer) Models(context.Context, *ModelsRequest) (*ModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Models not implemented")
+}
+func (UnimplementedProcessorServer) ExplainRoute(context.Context, *ExplainRouteRequest) (*ExplainRouteResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainRoute not implemented")
+}
+func (UnimplementedProcessorServer) Routing(context.Context, *RoutingRequest) (*RoutingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Routing not implemented")
 }
 func (UnimplementedProcessorServer) mustEmbedUnimplementedProcessorServer() {}
 func (UnimplementedProcessorServer) testEmbeddedByValue()                   {}
@@ -158,6 +196,42 @@ func _Processor_Models_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Processor_ExplainRoute_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRouteRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProcessorServer).ExplainRoute(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Processor_ExplainRoute_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProcessorServer).ExplainRoute(ctx, req.(*ExplainRouteRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Processor_Routing_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RoutingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProcessorServer).Routing(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Processor_Routing_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProcessorServer).Routing(ctx, req.(*RoutingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Processor_ServiceDesc is the grpc.ServiceDesc for Processor service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -168,6 +242,14 @@ var Processor_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Models",
 			Handler:    _Processor_Models_Handler,
+		},
+		{
+			MethodName: "ExplainRoute",
+			Handler:    _Processor_ExplainRoute_Handler,
+		},
+		{
+			MethodName: "Routing",
+			Handler:    _Processor_Routing_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,54 @@
+package processor
+
+import (
+	"context"
+
+	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
+)
+
+// ExplainRoute implements processorv1.ProcessorServer.
+func (p *Processor) ExplainRoute(ctx context.Context, r *processorv1.ExplainRouteRequest) (*processorv1.ExplainRouteResponse, error) {
+	base, err := p.prompt(ctx, r.GetRequest())
+	if err != nil {
+		return nil, err
+	}
+	list, weights := p.router.Explain(router.Request{
+		Model: p.deps.Model.Name, Salt: base.GetCacheSalt(), Tokens: base.GetPrompt(), MaxOutput: int(base.GetMaxTokens()),
+		Session: r.GetRequest().GetSession(), Worker: r.GetRequest().GetDecodeWorker(),
+	})
+	out := &processorv1.ExplainRouteResponse{
+		PromptTokens: uint32(len(base.GetPrompt())), Policy: string(weights.Policy),
+		PrefillWeight: weights.PrefillWeight, DecodeWeight: weights.DecodeWeight,
+	}
+	for _, e := range list {
+		t := &e.Terms
+		out.Candidates = append(out.Candidates, &processorv1.Candidate{
+			Worker: e.ID.Name, Incarnation: e.ID.Incarnation, Excluded: e.Excluded, Cost: e.Cost,
+			Prefill: t.Prefill, Queue: t.Queue, Decode: t.Decode, InBlocks: t.InBlocks, UncachedTokens: t.UncachedTokens,
+			DeviceBlocks: uint32(t.DeviceBlocks), HostBlocks: uint32(t.HostBlocks), DiskBlocks: uint32(t.DiskBlocks), PendingBlocks: uint32(t.PendingBlocks),
+		})
+	}
+	return out, nil
+}
+
+// Routing implements processorv1.ProcessorServer.
+func (p *Processor) Routing(context.Context, *processorv1.RoutingRequest) (*processorv1.RoutingResponse, error) {
+	counts := p.router.Counts()
+	out := &processorv1.RoutingResponse{
+		Decisions: counts.Decisions, HitBlocks: counts.HitBlocks, PendingBlocks: counts.PendingBlocks,
+		Corrections: counts.Lies, CorrectedBlocks: counts.LieBlocks, SharedBookings: counts.Shared,
+	}
+	for _, l := range p.router.Loads() {
+		w := &processorv1.RoutedWorker{
+			Worker: l.ID.Name, Incarnation: l.ID.Incarnation, Attached: l.Attached,
+			PrefillTokens: uint64(l.PrefillTokens), DecodeTokens: uint64(l.DecodeTokens), HeldBlocks: uint64(l.HeldBlocks),
+		}
+		if peer := p.workers.peer(l.ID); peer != nil {
+			t := &peer.traffic
+			w.Sequences, w.PromptTokens, w.ExpectedTokens, w.CachedTokens = t.sequences.Load(), t.prompt.Load(), t.expected.Load(), t.cached.Load()
+		}
+		out.Workers = append(out.Workers, w)
+	}
+	return out, nil
+}

@@ -1,0 +1,219 @@
+package router
+
+import (
+	"math"
+	"slices"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/prefix"
+)
+
+// query is a request while a worker is picked for it. Queries are used again, so that a decision
+// allocates nothing.
+type query struct {
+	req     *Request
+	tokens  float64
+	groups  []groupQuery // by the router's groups; those of other models are empty
+	matches []prefix.Matches
+	list    []int32   // seats that may be picked
+	costs   []float64 // of those
+	pending []int32   // by seat: leading blocks held or waited for; 0 where it adds nothing
+	touched []int32   // seats with an entry in pending
+	stamps  []uint32  // by depth: looked up in this query
+	stamp   uint32
+}
+
+// groupQuery is the request in the blocks of one group.
+type groupQuery struct {
+	wanted bool
+	size   int
+	chain  []block.Hash // all full blocks
+	usable int          // leading ones that can be a hit: never the last token
+	// matches is what each slot holds; it is filled under the router's mutex.
+	matches *prefix.Matches
+}
+
+// query makes the chains of a request, which takes long for a long one, without the mutex.
+func (r *Router) query(req *Request) *query {
+	q := r.spare.Get().(*query)
+	q.req, q.tokens = req, float64(len(req.Tokens))
+	keys := *r.sizes.Load()
+	q.groups = slices.Grow(q.groups[:0], len(keys))[:len(keys)]
+	for len(q.matches) < len(keys) {
+		q.matches = append(q.matches, prefix.Matches{})
+	}
+	for i, key := range keys {
+		g := &q.groups[i]
+		g.wanted, g.chain, g.matches = key.tokens > 0 && key.model == req.Model, g.chain[:0], nil
+		if !g.wanted {
+			continue
+		}
+		g.size = key.tokens
+		g.chain = prefix.Chain(slices.Grow(g.chain, len(req.Tokens)/g.size), prefix.Root(req.Model, req.LoRA, req.Salt), req.Tokens, g.size)
+		g.usable = min(len(g.chain), (len(req.Tokens)-1)/g.size)
+	}
+	return q
+}
+
+// release gives the query's memory back for the next.
+func (r *Router) release(q *query) {
+	q.req = nil
+	for i := range q.groups {
+		if cap(q.groups[i].chain) > chainKept {
+			q.groups[i].chain = nil
+		}
+	}
+	r.spare.Put(q)
+}
+
+// find fills in what each worker holds and what it will have computed, and lists who may be picked.
+// The router's mutex is held until the query is done with.
+func (r *Router) find(q *query) {
+	for i := range q.groups {
+		if g := &q.groups[i]; g.wanted {
+			g.matches = &q.matches[i]
+			r.held.Lookup(g.chain[:g.usable], g.matches)
+		}
+	}
+	q.list = q.list[:0]
+	for i := range r.seats {
+		if r.admits(q, i) == "" {
+			q.list = append(q.list, int32(i))
+		}
+	}
+	r.findPending(q)
+}
+
+// admits says why the worker of a seat cannot be picked; empty if it can.
+func (r *Router) admits(q *query, i int) string {
+	s := &r.seats[i]
+	switch {
+	case int(s.group) >= len(q.groups) || !q.groups[s.group].wanted:
+		return "serves another model"
+	case !s.open && r.workers[i].draining:
+		return "draining"
+	case !s.open:
+		return "not reachable"
+	case len(q.req.Tokens) >= s.context:
+		return "the sequence does not fit its context"
+	case q.req.Worker != "" && r.workers[i].ID.Name != q.req.Worker:
+		return "another worker is asked for"
+	case q.req.LoRA != "" && !slices.Contains(r.workers[i].LoRAs, q.req.LoRA):
+		return "lacks the LoRA adapter"
+	case len(q.req.Avoid) > 0 && slices.Contains(q.req.Avoid, r.workers[i].ID):
+		return "refused the request"
+	}
+	return ""
+}
+
+// findPending looks up what others have sent to the workers and what is not computed yet. Only a
+// prompt that waits for exactly the first block that a worker lacks of this one helps there, so one
+// look per depth is enough for all workers.
+func (r *Router) findPending(q *query) {
+	for _, i := range q.touched {
+		q.pending[i] = 0
+	}
+	q.touched = q.touched[:0]
+	q.pending = slices.Grow(q.pending[:0], len(r.seats))[:len(r.seats)]
+	if r.waits.count == 0 {
+		return
+	}
+	for gi := range q.groups {
+		g := &q.groups[gi]
+		if !g.wanted {
+			continue
+		}
+		q.newStamp(g.usable + 1)
+		for _, i := range q.list {
+			if s := &r.seats[i]; int(s.group) == gi {
+				r.lookPending(q, g, g.device(s.slot))
+			}
+		}
+	}
+}
+
+func (q *query) newStamp(depths int) {
+	if len(q.stamps) < depths {
+		q.stamps = append(q.stamps, make([]uint32, depths-len(q.stamps))...)
+	}
+	if q.stamp++; q.stamp == 0 {
+		clear(q.stamps)
+		q.stamp = 1
+	}
+}
+
+// lookPending notes the workers that hold so many blocks and wait for the next one.
+func (r *Router) lookPending(q *query, g *groupQuery, depth int) {
+	if depth >= g.usable || q.stamps[depth] == q.stamp {
+		return
+	}
+	q.stamps[depth] = q.stamp
+	for e := r.waits.first[g.chain[depth]]; e != nil; e = e.next {
+		if g.device(e.worker.slot) != depth {
+			continue
+		}
+		if n := int32(depth + shared(e.chain[e.from:], g.chain[depth:g.usable])); n > q.pending[e.worker.at] {
+			if q.pending[e.worker.at] == 0 {
+				q.touched = append(q.touched, int32(e.worker.at))
+			}
+			q.pending[e.worker.at] = n
+		}
+	}
+}
+
+// device is how many leading blocks a slot holds on its device.
+func (g *groupQuery) device(slot prefix.Slot) int { return g.matches.Device(slot) }
+
+// Terms are the parts of a cost. Times are in predicted milliseconds, or in blocks where no
+// worker's speed is known; they are not weighted.
+type Terms struct {
+	// DeviceBlocks are held on the device, in the leading run, HostBlocks and DiskBlocks in lower tiers;
+	// PendingBlocks come after those of the device once a request sent before is computed.
+	DeviceBlocks, HostBlocks, DiskBlocks, PendingBlocks int
+	// UncachedTokens is the prompt less what is cached, each tier by its credit.
+	UncachedTokens float64
+	// Prefill is the time to compute those, Queue that of the prompts before it, Decode that of
+	// generating the answer beside the running sequences.
+	Prefill, Queue, Decode float64
+	// InBlocks says in which unit.
+	InBlocks bool
+}
+
+// terms are those of a seat's worker.
+func (r *Router) terms(q *query, i int32) Terms {
+	s := &r.seats[i]
+	g := &q.groups[s.group]
+	t := Terms{DeviceBlocks: g.device(s.slot), Queue: s.queue, InBlocks: s.rates.blocks}
+	w := &r.weights
+	t.HostBlocks, t.DiskBlocks = g.matches.Count(s.slot, prefix.Host), g.matches.Count(s.slot, prefix.Disk)
+	credit := float64(t.DeviceBlocks) + w.HostCredit*float64(t.HostBlocks) + w.DiskCredit*float64(t.DiskBlocks)
+	if n := int(q.pending[i]); n > t.DeviceBlocks {
+		t.PendingBlocks = n - t.DeviceBlocks
+		credit = max(credit, float64(t.DeviceBlocks)+w.PendingCredit*float64(t.PendingBlocks))
+	}
+	t.UncachedTokens = q.tokens - s.tokens*credit
+	rates := &s.rates
+	t.Prefill = rates.fixed + rates.token*t.UncachedTokens
+	t.Decode = rates.step + rates.sequence*(s.running+1) + rates.stepRows*(s.active+q.tokens)
+	if !rates.blocks {
+		t.Decode *= r.outputs(q, s)
+	}
+	return t
+}
+
+// outputs is how many tokens the answer is expected to have.
+func (r *Router) outputs(q *query, s *seat) float64 {
+	expected := r.groups[s.group].outputs
+	if q.req.MaxOutput > 0 {
+		return math.Min(expected, float64(q.req.MaxOutput))
+	}
+	return expected
+}
+
+// cost weighs the terms.
+func (w *Weights) cost(t *Terms) float64 {
+	return w.PrefillWeight*t.Prefill + t.Queue + w.DecodeWeight*t.Decode
+}
+
+// load is the cost without the request's own prompt.
+func (w *Weights) load(t *Terms) float64 { return t.Queue + w.DecodeWeight*t.Decode }
