@@ -106,6 +106,9 @@ func (h *history) wantCoverage(bits int) {
 	if !h.weak && (h.changes.changes < 300 || h.changes.losses < 5) {
 		h.t.Errorf("%d changes were followed, %d times some were lost", h.changes.changes, h.changes.losses)
 	}
+	if h.rematched < 16 {
+		h.t.Errorf("%d tokens were found by a rematch", h.rematched)
+	}
 	for state, seen := range h.seen {
 		if !seen || h.pool.Counts().Peak[state] == 0 {
 			h.t.Errorf("no block was ever %v", block.State(state))

@@ -30,15 +30,16 @@ func mix(bits int) func(block.Hash, []sequence.Token) block.Hash {
 
 // history drives a pool at random and keeps its own books of what must be true.
 type history struct {
-	t      *testing.T
-	rnd    *rand.Rand
-	pool   *block.Pool
-	now    time.Time
-	seqs   []*seq
-	tables []*block.Table
-	known  []known         // tickets ever seen, live or not
-	quiet  map[uint64]bool // tickets whose writers have said or were proven to write no more
-	serial int
+	rematched int // tokens
+	t         *testing.T
+	rnd       *rand.Rand
+	pool      *block.Pool
+	now       time.Time
+	seqs      []*seq
+	tables    []*block.Table
+	known     []known         // tickets ever seen, live or not
+	quiet     map[uint64]bool // tickets whose writers have said or were proven to write no more
+	serial    int
 
 	content     map[block.Ref]string // what each sealed block means: namespace and all tokens so far
 	quarantined map[block.Ref]bool
@@ -96,7 +97,7 @@ func (h *history) step() {
 	clear(h.proof)
 	h.now = h.now.Add(time.Duration(h.rnd.IntN(20)) * time.Millisecond)
 	ops := []func(){
-		h.admit, h.admit, h.admit, h.reserve, h.reserve, h.claim, h.claim, h.claim, h.claim, h.local, h.local, h.commit, h.commit,
+		h.admit, h.admit, h.admit, h.rematch, h.rematch, h.reserve, h.reserve, h.claim, h.claim, h.claim, h.claim, h.local, h.local, h.commit, h.commit,
 		h.commitWrong, h.renew, h.releaseHold, h.abort, h.withdraw, h.expire, h.settle, h.releaseTable, h.releaseTable, h.fence,
 	}
 	ops[h.rnd.IntN(len(ops))]()
@@ -137,7 +138,12 @@ func (h *history) admit() {
 		}
 		s.tokens = append(s.tokens, token)
 	}
-	s.total = (n + historySize - 1) / historySize
+	h.enter(s)
+}
+
+// enter admits a sequence, if there is room.
+func (h *history) enter(s *seq) {
+	s.total = (len(s.tokens) + historySize - 1) / historySize
 	table, err := h.pool.Admit(block.Prompt{Tokens: s.tokens[:s.prompt:s.prompt], Namespace: s.namespace, Root: 7}, s.total)
 	if err != nil {
 		if !errors.Is(err, block.ErrNoRoom) {
@@ -152,6 +158,32 @@ func (h *history) admit() {
 		h.t.Fatalf("hit %d tokens of a prompt of %d", table.CachedTokens(), s.prompt)
 	}
 	h.checkMeaning(s, table.CachedTokens()/historySize)
+}
+
+// rematch looks again for the prefix of a sequence, begun or not; of one that was not, after
+// another one with the same prompt was begun, perhaps.
+func (h *history) rematch() {
+	s := h.pick(every)
+	if s == nil {
+		return
+	}
+	if n := len(h.seqs); untouched(s) {
+		h.enter(&seq{namespace: s.namespace, prompt: s.prompt, tokens: slices.Clone(s.tokens)})
+		if len(h.seqs) > n {
+			h.compute(h.seqs[n])
+		}
+	}
+	idle, before, available := untouched(s), s.table.Len(), h.pool.Available()
+	gained := s.table.Rematch()
+	if gained > 0 && !idle {
+		h.t.Fatalf("a prompt that was begun was matched again: %d tokens", gained)
+	}
+	if s.table.Len() != before+gained || gained%historySize != 0 || s.table.Len() > max(before, s.prompt-1) || h.pool.Available() < available {
+		h.t.Fatalf("rematch from %d by %d of a prompt of %d tokens; %d blocks available, then %d",
+			before, gained, s.prompt, available, h.pool.Available())
+	}
+	h.rematched += gained
+	h.checkMeaning(s, s.table.CachedTokens()/historySize)
 }
 
 // checkMeaning verifies that the first n blocks hold what the sequence says.
@@ -181,10 +213,13 @@ func (h *history) noteSealed(s *seq, from, to int) {
 }
 
 func (h *history) local() {
-	s := h.pick(every)
-	if s == nil {
-		return
+	if s := h.pick(every); s != nil {
+		h.compute(s)
 	}
+}
+
+// compute computes a few tokens of a sequence, unless a transfer has its blocks.
+func (h *history) compute(s *seq) {
 	from := s.table.Len()
 	to := min(len(s.tokens), from+1+h.rnd.IntN(9))
 	if s.id != "" && !s.committed {

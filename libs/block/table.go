@@ -81,9 +81,15 @@ func (p *Pool) Admit(pr Prompt, totalBlocks int) (*Table, error) {
 	return t, nil
 }
 
-// CachedTokens is the length of the prefix hit: whole blocks, at least one token
-// short of the prompt.
-func (t *Table) CachedTokens() int { return t.cached * t.pool.config.BlockTokens }
+// CachedTokens is the length of the prefix hit, Rematch's included: whole blocks, at
+// least one token short of the prompt.
+func (t *Table) CachedTokens() int {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	return t.cachedTokens()
+}
+
+func (t *Table) cachedTokens() int { return t.cached * t.pool.config.BlockTokens }
 
 // Len is the number of rows in place, hence the next position to compute.
 func (t *Table) Len() int {

@@ -150,7 +150,7 @@ func (p *Pool) grant(x *transfer, c Claim) Ticket {
 	x.ticket = &ticket{expiry: c.Expiry, Ticket: Ticket{
 		Number: p.tickets, Transfer: x.id, Attempt: c.Attempt, Writer: c.Writer,
 		Blocks: p.refsOf(x.reserved), Prefix: p.hold(x, c),
-		From: x.table.CachedTokens(), To: len(x.table.prompt), Grants: x.grants,
+		From: x.table.cachedTokens(), To: len(x.table.prompt), Grants: x.grants,
 	}}
 	x.reserved = nil
 	return x.ticket.Ticket

@@ -52,6 +52,7 @@ type Sequence struct {
 	// Owned by the caller of Submit until it is started, then by the step loop.
 	table  *block.Table
 	tokens []sequence.Token // prompt and generated
+	begun  bool             // a step has computed some of it
 }
 
 // Options say what is wanted beside the tokens.

@@ -76,12 +76,15 @@ func (s *Scheduler) turn() []*Sequence {
 // so that prompts never hold them up longer than one step, then prompts, oldest first.
 func (s *Scheduler) form() (*engine.Batch, []*Sequence) {
 	turn := s.turn()
+	for _, q := range turn {
+		s.rematch(q)
+	}
 	batch, members := &engine.Batch{}, make([]*Sequence, 0, len(turn))
 	budget := s.cfg.StepTokens
 	for _, decoding := range []bool{true, false} {
 		for _, q := range turn {
 			missing := len(q.tokens) - q.table.Len()
-			if (missing == 1) != decoding || budget == 0 {
+			if (missing == 1) != decoding || budget == 0 || !q.begun && s.underWay(q, batch, members) {
 				continue
 			}
 			n := min(missing, budget)
@@ -94,6 +97,7 @@ func (s *Scheduler) form() (*engine.Batch, []*Sequence) {
 				segment.Logits = s.logitsRow(len(members))
 			}
 			budget -= n
+			q.begun = true
 			batch.Segments = append(batch.Segments, segment)
 			members = append(members, q)
 		}

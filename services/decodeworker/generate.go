@@ -218,7 +218,7 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	}
 	g.endTrial()
 	e := &decodeworkerv1.Ended{
-		Reason: worker.FinishReason(reason), CachedTokens: uint32(g.cached),
+		Reason: worker.FinishReason(reason), CachedTokens: uint32(g.hit()),
 		Placement: g.placement, PrefillWorker: g.prefillWorker,
 	}
 	if g.decode != nil {
@@ -243,6 +243,14 @@ func (g *generation) End(reason sequence.Finish, err error) {
 	g.span.End()
 	g.out.Ended(e)
 	g.d.intake.leave() // last: who waits for the worker to be idle finds all ends said
+}
+
+// hit is how much of the prompt was resident when it was begun.
+func (g *generation) hit() int {
+	if t := g.sequence.Table(); t != nil {
+		return t.CachedTokens()
+	}
+	return 0
 }
 
 // handOffReport is the hand-off's counters and the decisions'.

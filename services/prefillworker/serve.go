@@ -212,6 +212,7 @@ func (t *task) compute(first *result) error {
 	if first.err != nil {
 		return first.err
 	}
+	t.own = t.q.Table().CachedTokens() // others may have computed more of it by the time of its turn
 	if !first.drawn {
 		return fmt.Errorf("the prompt was not finished: %s", first.finish)
 	}
