@@ -169,14 +169,12 @@ func (d *dispatcher) failed(ctx context.Context, run *dispatch, err error, gener
 
 // describe tells the trace and the metrics what was picked, and why.
 func (d *dispatch) describe(ctx context.Context, span trace.Span, attempt uint32) {
+	c, t := &d.choice, &d.choice.Terms
 	span.SetAttributes(
-		attribute.String("switchyard.decode_worker", d.choice.Worker.Name), attribute.Int("switchyard.attempt", int(attempt)),
-		attribute.Int("switchyard.candidates", d.choice.Candidates), attribute.Float64("switchyard.cost", d.choice.Cost),
-		attribute.Float64("switchyard.cost.prefill", d.choice.Terms.Prefill), attribute.Float64("switchyard.cost.queue", d.choice.Terms.Queue),
-		attribute.Float64("switchyard.cost.decode", d.choice.Terms.Decode), attribute.Bool("switchyard.cost.in_blocks", d.choice.Terms.InBlocks),
-		attribute.Int("switchyard.device_blocks", d.choice.Terms.DeviceBlocks), attribute.Int("switchyard.host_blocks", d.choice.Terms.HostBlocks),
-		attribute.Int("switchyard.disk_blocks", d.choice.Terms.DiskBlocks), attribute.Int("switchyard.pending_blocks", d.choice.Terms.PendingBlocks),
-		attribute.Int("switchyard.expected_cached_tokens", d.choice.HeldTokens))
+		attribute.String("decode_worker", c.Worker.Name), attribute.Int("attempt", int(attempt)), attribute.Int("candidates", c.Candidates),
+		attribute.Float64("cost", c.Cost), attribute.Float64("prefill", t.Prefill), attribute.Float64("queue", t.Queue), attribute.Float64("decode", t.Decode),
+		attribute.Bool("in_blocks", t.InBlocks), attribute.Float64("uncached_tokens", t.UncachedTokens), attribute.Int("device_blocks", t.DeviceBlocks),
+		attribute.Int("host_blocks", t.HostBlocks), attribute.Int("disk_blocks", t.DiskBlocks), attribute.Int("pending_blocks", t.PendingBlocks))
 	d.p.metrics.picked(ctx, &d.choice)
 }
 

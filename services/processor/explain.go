@@ -34,10 +34,11 @@ func (p *Processor) ExplainRoute(ctx context.Context, r *processorv1.ExplainRout
 
 // Routing implements processorv1.ProcessorServer.
 func (p *Processor) Routing(context.Context, *processorv1.RoutingRequest) (*processorv1.RoutingResponse, error) {
-	counts := p.router.Counts()
+	counts, index := p.router.Counts(), p.router.Index()
 	out := &processorv1.RoutingResponse{
 		Decisions: counts.Decisions, HitBlocks: counts.HitBlocks, PendingBlocks: counts.PendingBlocks,
 		Corrections: counts.Lies, CorrectedBlocks: counts.LieBlocks, SharedBookings: counts.Shared,
+		IndexEntries: uint64(index.Entries), IndexBytes: uint64(index.Bytes), IndexEvictions: index.Evictions,
 	}
 	for _, l := range p.router.Loads() {
 		w := &processorv1.RoutedWorker{

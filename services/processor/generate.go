@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,6 +16,7 @@ import (
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/processor/output"
+	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
 // Generate implements processorv1.ProcessorServer.
@@ -61,6 +63,9 @@ func (p *Processor) prompt(ctx context.Context, req *generationv1.Request) (base
 	default:
 		return nil, rpc.NotFound("model", req.GetModel())
 	}
+	if err := p.destination(req.GetDecodeWorker()); err != nil {
+		return nil, err
+	}
 	contextTokens := p.deps.Model.ContextTokens
 	if workers := p.workers.state().contextTokens; workers > 0 {
 		contextTokens = min(contextTokens, workers)
@@ -72,6 +77,17 @@ func (p *Processor) prompt(ctx context.Context, req *generationv1.Request) (base
 	span.SetAttributes(attribute.Int("switchyard.prompt_tokens", len(base.GetPrompt())), attribute.Int("switchyard.max_tokens", int(base.GetMaxTokens())))
 	p.metrics.promptTokens.Add(ctx, int64(len(base.GetPrompt())))
 	return base, nil
+}
+
+// destination checks the name of the worker that a request wants; empty: any.
+func (p *Processor) destination(name string) error {
+	switch {
+	case name != "" && !p.workers.knows(name):
+		return rpc.InvalidArgument("decode_worker", fmt.Sprintf("is %q, want the name of a decode worker that serves the model", name))
+	case name == "" && p.router.Weights().Policy == router.Direct:
+		return rpc.InvalidArgument("decode_worker", "is empty, want the name of a decode worker: the routing policy is direct")
+	}
+	return nil
 }
 
 // Models implements processorv1.ProcessorServer.

@@ -82,7 +82,7 @@ func TestTheStepsAreTracedAndCounted(t *testing.T) {
 	}
 	for name, want := range map[string]map[attribute.Key]int64{
 		"processor.prompt": {"switchyard.prompt_tokens": 5},
-		"processor.route":  {"switchyard.attempt": 1, "switchyard.candidates": 1},
+		"processor.route":  {"attempt": 1, "candidates": 1},
 		"processor.output": {"switchyard.generated_tokens": 5, "switchyard.chunks": 5, "switchyard.attempts": 1},
 	} {
 		for key, n := range want {

@@ -163,6 +163,18 @@ func (w *workers) peer(id router.WorkerID) *peer {
 	return w.peers[id]
 }
 
+// knows says whether a worker of that name is there, reachable or not.
+func (w *workers) knows(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, p := range w.peers {
+		if id.Name == name && p.present && !p.ended {
+			return true
+		}
+	}
+	return false
+}
+
 // others says whether a worker that takes work is known, reachable or not, beside these.
 func (w *workers) others(but []router.WorkerID) bool {
 	w.mu.Lock()

@@ -23,6 +23,8 @@ type commands struct {
 	Chat        chatCmd        `cmd:"" help:"Talk to a server from the terminal."`
 	Status      statusCmd      `cmd:"" help:"Show the workers, their load and what they did."`
 	Policy      policyCmd      `cmd:"" help:"Show or set where prompts are computed."`
+	Routing     routingCmd     `cmd:"" help:"Show or set how decode workers are picked."`
+	Route       routeCmd       `cmd:"" help:"Explain where a message would go now, and what it would cost at each worker."`
 	DeadLetters deadLettersCmd `cmd:"" help:"Show the requests that were ended because workers died of them."`
 	Trace       traceCmd       `cmd:"" help:"Show one request's way from span files."`
 	Tokenize    tokenizeCmd    `cmd:"" help:"Show the tokens of a text."`

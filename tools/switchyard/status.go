@@ -19,6 +19,7 @@ import (
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	plannerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/planner/v1"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 )
 
 // statusCmd shows the cluster once.
@@ -33,9 +34,16 @@ const describeTimeout = 2 * time.Second
 // status is what was learned.
 type status struct {
 	members  []*plannerv1.Member
+	routers  []routed
 	decodes  []*decodeworkerv1.DescribeResponse
 	prefills []*prefillworkerv1.DescribeResponse
 	silent   []string
+}
+
+// routed is what one processor knows.
+type routed struct {
+	processor string
+	routing   *processorv1.RoutingResponse
 }
 
 // Run implements the command.
@@ -57,7 +65,7 @@ func (c *statusCmd) Run(ctx context.Context, out io.Writer) (err error) {
 
 func (c *client) status(ctx context.Context) (*status, error) {
 	s := &status{}
-	for _, role := range []instancev1.Role{instancev1.Role_ROLE_PLANNER, instancev1.Role_ROLE_DECODE_WORKER, instancev1.Role_ROLE_PREFILL_WORKER} {
+	for _, role := range []instancev1.Role{instancev1.Role_ROLE_PLANNER, instancev1.Role_ROLE_PROCESSOR, instancev1.Role_ROLE_DECODE_WORKER, instancev1.Role_ROLE_PREFILL_WORKER} {
 		members, err := c.members(ctx, role)
 		if err != nil {
 			return nil, err
@@ -84,6 +92,12 @@ func (c *client) ask(ctx context.Context, s *status, i *instancev1.Instance) err
 		r, err := plannerv1.NewPlannerClient(conn).Status(ctx, &plannerv1.StatusRequest{})
 		s.members = append(s.members, r.GetMembers()...)
 		return err
+	case instancev1.Role_ROLE_PROCESSOR:
+		r, err := processorv1.NewProcessorClient(conn).Routing(ctx, &processorv1.RoutingRequest{})
+		if err == nil {
+			s.routers = append(s.routers, routed{i.GetId(), r})
+		}
+		return err
 	case instancev1.Role_ROLE_DECODE_WORKER:
 		r, err := decodeworkerv1.NewDecodeWorkerClient(conn).Describe(ctx, &decodeworkerv1.DescribeRequest{})
 		if err == nil {
@@ -106,6 +120,9 @@ func (s *status) printJSON(out io.Writer) error {
 			lines = append(lines, compact(m.GetLatest()))
 		}
 	}
+	for _, r := range s.routers {
+		lines = append(lines, fmt.Sprintf(`{"processor": %q, "routing": %s}`, r.processor, compact(r.routing)))
+	}
 	for _, d := range s.decodes {
 		lines = append(lines, compact(d))
 	}
@@ -123,6 +140,7 @@ func (s *status) printJSON(out io.Writer) error {
 func (s *status) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	s.printTraffic(w)
+	s.printRouting(w)
 	s.printDecodes(w)
 	s.printLinks(w)
 	s.printPrefills(w)
@@ -176,6 +194,24 @@ func (s *status) printDecodes(w io.Writer) {
 		}
 	}
 	fmt.Fprintln(w)
+}
+
+// printRouting shows what each processor sent where, and how much of it was there.
+func (s *status) printRouting(w io.Writer) {
+	for _, r := range s.routers {
+		fmt.Fprintln(w, "ROUTED BY\tTO\tSEQUENCES\tPROMPT\tHELD\tREUSED\tHIT RATE\tQUEUED\tACTIVE\tBLOCKS KNOWN")
+		for _, t := range r.routing.GetWorkers() {
+			note := ""
+			if !t.GetAttached() {
+				note = "\tnot attached"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d%s\n", r.processor, t.GetWorker(), t.GetSequences(), t.GetPromptTokens(), t.GetExpectedTokens(),
+				t.GetCachedTokens(), 100*float64(t.GetCachedTokens())/float64(max(1, t.GetPromptTokens())), t.GetPrefillTokens(), t.GetDecodeTokens(), t.GetHeldBlocks(), note)
+		}
+		fmt.Fprintf(w, "%s booked %d, heard of %d of others, corrected %d; index: %d entries, %d bytes, %d given up; events: %d gaps, %d snapshots\n\n", r.processor,
+			r.routing.GetDecisions(), r.routing.GetSharedBookings(), r.routing.GetCorrections(), r.routing.GetIndexEntries(), r.routing.GetIndexBytes(),
+			r.routing.GetIndexEvictions(), r.routing.GetEventGaps(), r.routing.GetSnapshots())
+	}
 }
 
 // linkSources are where the links are known from, in words.

@@ -162,7 +162,12 @@ func (r *Router) lookPending(q *query, g *groupQuery, depth int) {
 }
 
 // device is how many leading blocks a slot holds on its device.
-func (g *groupQuery) device(slot prefix.Slot) int { return g.matches.Device(slot) }
+func (g *groupQuery) device(slot prefix.Slot) int {
+	if len(g.matches.Tiered) == 0 { // nearly always
+		return int(g.matches.Depths[slot])
+	}
+	return g.matches.Device(slot)
+}
 
 // Terms are the parts of a cost. Times are in predicted milliseconds, or in blocks where no
 // worker's speed is known; they are not weighted.
@@ -185,8 +190,11 @@ func (r *Router) terms(q *query, i int32) Terms {
 	g := &q.groups[s.group]
 	t := Terms{DeviceBlocks: g.device(s.slot), Queue: s.queue, InBlocks: s.rates.blocks}
 	w := &r.weights
-	t.HostBlocks, t.DiskBlocks = g.matches.Count(s.slot, prefix.Host), g.matches.Count(s.slot, prefix.Disk)
-	credit := float64(t.DeviceBlocks) + w.HostCredit*float64(t.HostBlocks) + w.DiskCredit*float64(t.DiskBlocks)
+	credit := float64(t.DeviceBlocks)
+	if len(g.matches.Tiered) > 0 {
+		t.HostBlocks, t.DiskBlocks = g.matches.Count(s.slot, prefix.Host), g.matches.Count(s.slot, prefix.Disk)
+		credit += w.HostCredit*float64(t.HostBlocks) + w.DiskCredit*float64(t.DiskBlocks)
+	}
 	if n := int(q.pending[i]); n > t.DeviceBlocks {
 		t.PendingBlocks = n - t.DeviceBlocks
 		credit = max(credit, float64(t.DeviceBlocks)+w.PendingCredit*float64(t.PendingBlocks))
