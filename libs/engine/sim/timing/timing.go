@@ -1,8 +1,8 @@
 // Package timing predicts how long a step of an inference engine takes: by the published
 // formulas of a mocked engine, by a roofline of model and GPU, or by a measured profile.
 //
-// It is pure arithmetic: no clock, no randomness, no goroutine. A Model may be used from
-// any goroutine.
+// It is pure arithmetic, but for LoadProfile, which reads a file: no clock, no randomness,
+// no goroutine. A Model may be used from any goroutine.
 package timing
 
 import "time"
