@@ -33,6 +33,9 @@ func (t *Tokenizer) EncodeSegments(dst []sequence.Token, segments []Segment) []s
 }
 
 func (t *Tokenizer) encodePlain(dst []sequence.Token, text string, s *scratch) []sequence.Token {
+	if t.single {
+		return appendBytes(dst, text)
+	}
 	for at := 0; at < len(text); {
 		end := t.split.next(text, at)
 		dst = t.bpe.encode(dst, text[at:end], s)

@@ -3,8 +3,8 @@
 //
 // It gives the tokens that Hugging Face's tokenizers library gives for the same
 // vocabulary. It knows the GPT-2 family of pre-tokenizers, with and without single
-// digits, and refuses a file that names another one. It does not know chats;
-// libs/chattemplate writes them as text.
+// digits, and refuses a file that names another one. Bytes is a vocabulary without a
+// file. It does not know chats; libs/chattemplate writes them as text.
 //
 // Two traits follow the reference, not intuition. A byte that has no token of its
 // own (SmolLM2 lacks 21, among them the control characters U+0004 and U+0014) is
@@ -52,6 +52,7 @@ type Tokenizer struct {
 	bos     sequence.Token
 	hasBOS  bool
 	addBOS  bool
+	single  bool      // each byte is a token: nothing is split and merged
 	scratch sync.Pool // of *scratch
 }
 
