@@ -21,6 +21,9 @@ type Card struct {
 	ContextTokens int
 	// Layout is how the engine keeps keys and values in a block.
 	Layout block.Layout
+	// KVRowBytes is how many bytes of keys and values a token stands for, over all layers and
+	// ranks, when time is reckoned; 0 is what the layout keeps. The blocks of a simulated engine hold less.
+	KVRowBytes int
 	// KVFormat is a digest of all that makes keys and values mean the same: weights,
 	// numerics, KV type, positional scheme. Peers with unequal formats never exchange blocks.
 	KVFormat string
@@ -30,6 +33,14 @@ type Card struct {
 	// Exact promises that a row's result depends on nothing but its own tokens:
 	// not on the batch, the chunking, the threads or the instruction set.
 	Exact bool
+}
+
+// RowBytes is KVRowBytes, or what the layout keeps of a token.
+func (c *Card) RowBytes() int {
+	if c.KVRowBytes > 0 {
+		return c.KVRowBytes
+	}
+	return c.Layout.RowBytes()
 }
 
 // Executor runs forward passes. Step is called by one goroutine at a time.
@@ -57,6 +68,8 @@ type Segment struct {
 	// Start is the absolute position of the first of them; all positions before
 	// it are in the blocks already.
 	Start int
+	// Root is where the hash chain of the sequence's blocks starts (block.Prompt).
+	Root block.Hash
 	// Blocks is the sequence's block table: position p lies in
 	// Blocks[p / BlockTokens], row p mod BlockTokens. It covers all new tokens.
 	Blocks []block.ID

@@ -110,7 +110,9 @@ func (s *Scheduler) segment(q *Sequence, n int) (engine.Segment, error) {
 	if err := q.table.Extend(from + n); err != nil {
 		return engine.Segment{}, fmt.Errorf("open blocks up to position %d of %s: %w", from+n, q.spec.RequestID, err)
 	}
-	return engine.Segment{Tokens: q.tokens[from : from+n], Start: from, Blocks: q.table.Blocks(), Placed: q.opt.Placed}, nil
+	return engine.Segment{
+		Tokens: q.tokens[from : from+n], Start: from, Root: q.opt.Root, Blocks: q.table.Blocks(), Placed: q.opt.Placed,
+	}, nil
 }
 
 // logitsRow is the i-th of the rows that are kept from step to step.

@@ -1,0 +1,49 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+)
+
+// numericsID names the chain and how tokens are drawn from it; it changes when they do.
+const numericsID = "sim-v1"
+
+// protocolVersion numbers the meaning of the KV format.
+const protocolVersion = 1
+
+// seed is the state of the chain before the first token.
+const seed = 0x5317c4a9d2e0b86f
+
+// next is the state after one more token: the finalizer of SplitMix64 over both.
+func next(state uint64, t sequence.Token) uint64 {
+	x := state + (uint64(t)+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// letters are what answers are made of: bytes, hence tokens of the byte vocabulary.
+const letters = "abcdefghijklmnopqrstuvwxyz eeat "
+
+// draw is the token that follows a state.
+func draw(state uint64) sequence.Token { return sequence.Token(letters[state>>59]) }
+
+// Answer is what a simulated engine generates after a prompt, without any blocks: up to max
+// tokens, ending with the first of stops.
+func Answer(prompt []sequence.Token, max int, stops ...sequence.Token) []sequence.Token {
+	state := uint64(seed)
+	for _, t := range prompt {
+		state = next(state, t)
+	}
+	var out []sequence.Token
+	for len(out) < max {
+		t := draw(state)
+		out = append(out, t)
+		if slices.Contains(stops, t) {
+			break
+		}
+		state = next(state, t)
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/prefix"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+)
+
+// A row is kept twice over, once per layer: its token where keys are, inverted in the second
+// layer, and half of the chain's state after it where values are. A layer that was not moved
+// leaves a row that is none.
+const (
+	layers    = 2
+	elemBytes = 4
+)
+
+// known is what the executor has seen of a block's rows: it wrote or checked them. That they
+// are still there shows by the state of the last, which stands for all before it.
+type known struct {
+	from, to uint64     // the chain before the block, and after the last known row
+	hash     block.Hash // of the block when all its rows are known; with tiers only
+	rows     int32
+}
+
+// rows is the pool's memory with what is known of it. The step loop owns it.
+type rows struct {
+	bytes  []byte
+	layout block.Layout
+	known  []known
+	tokens []sequence.Token // scratch
+	hashed bool             // keep known.hash
+}
+
+func newRows(m block.Memory, hashed bool) (*rows, error) {
+	layout, bytes := m.Layout(), m.Bytes()
+	if m.Blocks() < 1 || len(bytes)/layout.BlockBytes() < m.Blocks() {
+		return nil, fmt.Errorf("bind block memory: %d bytes do not hold its %d blocks of %d", len(bytes), m.Blocks(), layout.BlockBytes())
+	}
+	return &rows{
+		bytes: bytes, layout: layout, known: make([]known, m.Blocks()),
+		tokens: make([]sequence.Token, layout.BlockTokens), hashed: hashed,
+	}, nil
+}
+
+// at is where the key of a row is in a layer; the value is a block's tokens further.
+func (r *rows) at(b block.ID, layer, row int) (key, value []byte) {
+	offset := int(b)*r.layout.BlockBytes() + (layer*2*r.layout.BlockTokens+row)*elemBytes
+	return r.bytes[offset:], r.bytes[offset+r.layout.BlockTokens*elemBytes:]
+}
+
+func (r *rows) put(b block.ID, row int, t sequence.Token, state uint64) {
+	key, value := r.at(b, 0, row)
+	binary.LittleEndian.PutUint32(key, t)
+	binary.LittleEndian.PutUint32(value, uint32(state))
+	key, value = r.at(b, 1, row)
+	binary.LittleEndian.PutUint32(key, ^t)
+	binary.LittleEndian.PutUint32(value, uint32(state>>32))
+}
+
+// get reads a row; false if the layers do not agree on its token.
+func (r *rows) get(b block.ID, row int) (t sequence.Token, state uint64, ok bool) {
+	key, value := r.at(b, 0, row)
+	key1, value1 := r.at(b, 1, row)
+	t = binary.LittleEndian.Uint32(key)
+	state = uint64(binary.LittleEndian.Uint32(value)) | uint64(binary.LittleEndian.Uint32(value1))<<32
+	return t, state, t == ^binary.LittleEndian.Uint32(key1)
+}
+
+// holds says whether the first n rows of a block are known and still there.
+func (r *rows) holds(b block.ID, n int) bool {
+	k := &r.known[b]
+	if int(k.rows) != n {
+		return false
+	}
+	_, state, ok := r.get(b, n-1)
+	return ok && state == k.to
+}
+
+// arrive is the chain after the rows [0, start) of a table, each of which was checked against
+// the one before it: all those that are not known, and where blocks meet. A table whose last
+// block is known was walked before, and is walked again only when a new block begins.
+func (r *rows) arrive(blocks []block.ID, start, tokens int, root block.Hash) (uint64, error) {
+	size := r.layout.BlockTokens
+	last, rest := (start-1)/size, (start-1)%size+1
+	if start == 0 {
+		return seed, nil
+	}
+	if rest < size && tokens == 1 && r.holds(blocks[last], rest) {
+		return r.known[blocks[last]].to, nil
+	}
+	state, parent := uint64(seed), root
+	for i, b := range blocks[:last+1] {
+		n := size
+		if i == last {
+			n = rest
+		}
+		if k := &r.known[b]; k.from != state || !r.holds(b, n) {
+			if err := r.check(b, n, state, parent); err != nil {
+				return 0, fmt.Errorf("block %d of %d, number %d: %w", i, last+1, b, err)
+			}
+		}
+		state, parent = r.known[b].to, r.known[b].hash
+	}
+	return state, nil
+}
+
+// check makes the first n rows of a block known, if they continue the chain.
+func (r *rows) check(b block.ID, n int, state uint64, parent block.Hash) error {
+	k := known{from: state, rows: int32(n)}
+	for row := range n {
+		t, got, ok := r.get(b, row)
+		state = next(state, t)
+		if !ok || got != state {
+			return fmt.Errorf("row %d is not that of this sequence", row)
+		}
+	}
+	k.to = state
+	r.known[b] = k
+	r.hash(b, parent)
+	return nil
+}
+
+// write puts a token into the row of a position, after a state, and answers the next one.
+func (r *rows) write(b block.ID, row int, t sequence.Token, state uint64) uint64 {
+	k := &r.known[b]
+	if row == 0 {
+		*k = known{from: state}
+	}
+	state = next(state, t)
+	r.put(b, row, t, state)
+	k.to, k.rows = state, int32(row+1)
+	return state
+}
+
+// hash notes the hash of a block that is full.
+func (r *rows) hash(b block.ID, parent block.Hash) {
+	if !r.hashed || int(r.known[b].rows) < r.layout.BlockTokens {
+		return
+	}
+	for row := range r.tokens {
+		r.tokens[row], _, _ = r.get(b, row)
+	}
+	r.known[b].hash = prefix.Next(parent, r.tokens)
+}
