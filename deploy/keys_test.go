@@ -32,6 +32,10 @@ var (
 		"transfer_connections": "17", "transfer_verify": free, "transfer_silence": "1ms",
 		"transfer_tls.cert": free, "transfer_tls.key": free, "transfer_tls.ca": free, // one alone: the error names those that lack
 		"engine.kind": "steam", "engine.model": `""`, "engine.name": free, "engine.block_tokens": "24", "engine.threads": "-1", "engine.style": "shove",
+		"engine.dp_rank": "1", "engine.dp_group": free,
+		"engine.sim.shape": "gpt-9", "engine.sim.gpu": "abacus", "engine.sim.numerics": "int3", "engine.sim.tp": "0", "engine.sim.timing": "moon",
+		"engine.sim.profile": "p.json", "engine.sim.speedup": "-1", "engine.sim.link_gbytes": "-1", "engine.sim.host_blocks": "-1",
+		"engine.sim.host_gbytes": "-1", "engine.sim.disk_blocks": "-1", "engine.sim.disk_gbytes": "-1", "engine.sim.context_tokens": "-1",
 		"pool.tokens": "0", "pool.step_tokens": "64", "pool.running_max": "0", "pool.waiting_max": "-1", "pool.quarantine_max": "-1", "pool.poison": free, "pool.prefault": free,
 		"queue.jobs": "0", "queue.ack_wait": "1ms", "queue.timeout": "0s",
 	}

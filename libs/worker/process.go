@@ -34,12 +34,16 @@ type ProcessConfig struct {
 
 // EngineConfig says what a worker computes with.
 type EngineConfig struct {
-	Kind        string `yaml:"kind" help:"cpu"`
-	Model       string `yaml:"model" help:"a GGUF file, or the name of a model that can be fetched"`
+	Kind        string `yaml:"kind" help:"cpu, or sim: takes the time of a GPU engine and computes nothing"`
+	Model       string `yaml:"model" help:"a GGUF file, or the name of a model that can be fetched; for kind cpu"`
 	Name        string `yaml:"name" help:"name under which the model is served; its own if empty"`
 	BlockTokens int    `yaml:"block_tokens" help:"tokens per KV block: 16 to 128, a multiple of 16; equal on all workers of a model"`
-	Threads     int    `yaml:"threads" help:"threads of one step; 0 is one per core"`
+	Threads     int    `yaml:"threads" help:"threads of one step; 0 is one per core; for kind cpu"`
 	Style       Style  `yaml:"style" help:"how prompts are handed off: push (by the prefill queue), pull or rendezvous (the decode worker calls); equal on all workers of a model"`
+	DPRank      int    `yaml:"dp_rank" help:"which of the data-parallel ranks of its group the worker is, from 0"`
+	DPGroup     string `yaml:"dp_group" help:"name of that group; empty: the worker is alone"`
+
+	Sim SimConfig `yaml:"sim"`
 }
 
 // QueueConfig bounds the prefill queue.
@@ -55,7 +59,7 @@ func DefaultProcessConfig(listen string) ProcessConfig {
 	return ProcessConfig{
 		Config: service.DefaultConfig("", listen, 30*time.Second),
 		NATS:   nats.DefaultURL, TransferConfig: DefaultTransferConfig(),
-		Engine: EngineConfig{Kind: "cpu", Model: modelstore.DefaultModel, BlockTokens: 16, Style: Push},
+		Engine: EngineConfig{Kind: CPU, Model: modelstore.DefaultModel, BlockTokens: 16, Style: Push, Sim: DefaultSimConfig()},
 		Pool:   DefaultConfig(),
 		Queue:  QueueConfig{Jobs: q.MaxJobs, AckWait: q.AckWait, Timeout: q.PublishTimeout},
 	}
@@ -81,8 +85,8 @@ func within(section string, err error) error {
 // Validate names the first field that cannot be, by its key within the engine's section.
 func (c EngineConfig) Validate() error {
 	switch {
-	case c.Kind != "cpu":
-		return fmt.Errorf("kind is %q, want cpu", c.Kind)
+	case c.Kind != CPU && c.Kind != Sim:
+		return fmt.Errorf("kind is %q, want %s or %s", c.Kind, CPU, Sim)
 	case c.Model == "":
 		return errors.New("model is empty, want a GGUF file or a name")
 	case c.BlockTokens < 16 || c.BlockTokens > 128 || c.BlockTokens%16 != 0:
@@ -91,8 +95,10 @@ func (c EngineConfig) Validate() error {
 		return fmt.Errorf("threads is %d, want 0 to %d", c.Threads, cpu.MaxThreads)
 	case !c.Style.valid():
 		return fmt.Errorf("style is %q, want one of %v", c.Style, styles)
+	case c.DPRank < 0 || c.DPRank > 0 && c.DPGroup == "":
+		return fmt.Errorf("dp_rank is %d, want at least 0, and 0 without a dp_group", c.DPRank)
 	}
-	return nil
+	return within("sim", c.Sim.Validate())
 }
 
 // Validate names the first field that cannot be, by its key within the queue's section.
@@ -176,18 +182,34 @@ func Open(ctx context.Context, cfg ProcessConfig, role instancev1.Role, name str
 	return p, nil
 }
 
-func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shared) (err error) {
+// openEngine makes the executor: over the shared model or one that is loaded here, or a simulated one.
+func (p *Process) openEngine(ctx context.Context, cfg EngineConfig, shared Shared) (engine.Executor, error) {
+	if cfg.Kind == Sim {
+		executor, err := cfg.simulate()
+		if err != nil {
+			return nil, fmt.Errorf("engine.%w", err)
+		}
+		return executor, nil
+	}
 	model, name := shared.Model, shared.ModelName
 	if model == nil {
-		if model, name, err = LoadModel(ctx, cfg.Engine); err != nil {
-			return fmt.Errorf("engine.model: %w", err)
+		var err error
+		if model, name, err = LoadModel(ctx, cfg); err != nil {
+			return nil, fmt.Errorf("engine.model: %w", err)
 		}
 		p.OnClose(model.Close)
 	}
-	var executor engine.Executor
-	executor, err = model.Executor(cpu.Options{Model: name, BlockTokens: cfg.Engine.BlockTokens, Threads: cfg.Engine.Threads})
+	executor, err := model.Executor(cpu.Options{Model: name, BlockTokens: cfg.BlockTokens, Threads: cfg.Threads})
 	if err != nil {
-		return fmt.Errorf("engine: %w", err)
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return executor, nil
+}
+
+func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shared) error {
+	executor, err := p.openEngine(ctx, cfg.Engine, shared)
+	if err != nil {
+		return err
 	}
 	if shared.Engine != nil {
 		executor = shared.Engine(executor)
@@ -198,6 +220,12 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 		return err
 	}
 	p.OnClose(agent.Close)
+	if cfg.Engine.Kind == Sim {
+		card := executor.Card()
+		if agent, err = slow(agent, cfg.Engine.Sim.linkBytesPerSecond(), float64(card.RowBytes())/float64(card.Layout.RowBytes())); err != nil {
+			return err
+		}
+	}
 	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: cfg.memory(), Logger: p.Log})
 	if err != nil {
 		return err
@@ -236,5 +264,6 @@ func (p *Process) describe(cfg ProcessConfig, role instancev1.Role) error {
 	p.Instance = p.Describe(role)
 	p.Instance.Model, p.Instance.Transfer = p.Worker.ModelCard(), []*instancev1.TransferEndpoint{endpoint}
 	p.Instance.Model.HandOffStyle = cfg.Engine.Style.Wire()
+	p.Instance.Model.DpRank, p.Instance.Model.DpGroup = uint32(cfg.Engine.DPRank), cfg.Engine.DPGroup
 	return nil
 }

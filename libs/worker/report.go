@@ -27,7 +27,7 @@ func (w *Worker) ModelCard() *instancev1.ModelCard {
 		ContextTokens:    uint32(w.card.ContextTokens),
 		VocabularyTokens: uint32(w.card.VocabTokens),
 		BlockTokens:      uint32(w.card.Layout.BlockTokens),
-		KvRowBytes:       uint32(w.card.Layout.RowBytes()),
+		KvRowBytes:       uint32(w.card.RowBytes()),
 		KvFormat:         w.card.KVFormat,
 		NumericsId:       w.card.NumericsID,
 		Exact:            w.card.Exact,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/capi"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
@@ -194,6 +195,16 @@ func (w *Worker) Meet(ctx context.Context, i *instancev1.Instance) (nixl.PeerID,
 	return nixl.PeerID{}, fmt.Errorf("reach the memory of %s: %w", i.GetId(), err)
 }
 
+// alike says whether whole blocks have the same bytes. Groups of unequal TP have, as far as
+// their ranks hold the same heads: the one head of a model that has no more.
+func alike(a, b block.Layout) bool {
+	if a.FirstHead() != b.FirstHead() || a.LocalHeads() != b.LocalHeads() {
+		return false
+	}
+	a.TPSize, a.TPRank = b.TPSize, b.TPRank
+	return a == b
+}
+
 // sameLayout names the first thing in which a peer's blocks differ from the own ones.
 func (w *Worker) sameLayout(metadata []byte) error {
 	m, err := multi.Describe(metadata)
@@ -204,7 +215,7 @@ func (w *Worker) sameLayout(metadata []byte) error {
 		return fmt.Errorf("it has no region: %w", nixl.ErrUnreachable)
 	}
 	own, theirs := w.Layout(), m.Regions[0].Layout
-	if own == theirs {
+	if alike(own, theirs) {
 		return nil
 	}
 	if err := own.Mappable(theirs); err != nil {

@@ -158,6 +158,15 @@ func (w *Worker) Card() engine.Card { return w.card }
 // Layout is how a block lies in the worker's memory.
 func (w *Worker) Layout() block.Layout { return w.card.Layout }
 
+// RowBytes is how many bytes a token's keys and values count on a link.
+func (w *Worker) RowBytes() int { return w.card.RowBytes() }
+
+// LinkBytes is how many bytes those of blocks count on a link: themselves, unless the engine is a
+// simulated one, whose blocks stand for larger ones.
+func (w *Worker) LinkBytes(bytes int) int {
+	return bytes * w.card.RowBytes() / w.card.Layout.RowBytes()
+}
+
 // Run runs the scheduler and the agent until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := run.NewGroup(ctx)

@@ -57,7 +57,7 @@ func (g *generation) facts(r scheduler.Report) disagg.Facts {
 	d, layout := g.d, g.d.deps.Worker.Layout()
 	f := disagg.Facts{
 		PromptTokens: g.sequence.Spec().Len(), CachedTokens: g.cached, PrefillWorkers: d.prefillWorkers(),
-		OfferedTokens: d.deps.Worker.Pool.HoldRoom() * layout.BlockTokens, RowBytes: layout.RowBytes(),
+		OfferedTokens: d.deps.Worker.Pool.HoldRoom() * layout.BlockTokens, RowBytes: d.deps.Worker.RowBytes(),
 		StepTokens: d.cfg.Pool.StepTokens, OnTrial: g.msg.GetCrashes() > 0,
 	}
 	uncached := f.PromptTokens - f.CachedTokens

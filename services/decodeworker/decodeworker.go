@@ -125,7 +125,7 @@ func New(cfg Config, deps Deps) (*DecodeWorker, error) {
 		Worker: deps.Worker, Style: cfg.Engine.Style, Queue: deps.Queue,
 		ReadAtLeast: func() int {
 			s := d.speeds.Speeds(time.Now())
-			return s.ReadAtLeast(deps.Worker.Layout().RowBytes())
+			return s.ReadAtLeast(deps.Worker.RowBytes())
 		},
 		ComputeTime: func(tokens int) time.Duration {
 			s := d.speeds.Speeds(time.Now())

@@ -192,7 +192,7 @@ func (o *outlet) send(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("post %d copies: %w", len(o.copies), err)
 	}
-	o.posted <- posted{transfer, bytes, at} // reap takes all that comes
+	o.posted <- posted{transfer, o.t.p.deps.Worker.LinkBytes(bytes), at} // reap takes all that comes
 	return nil
 }
 

@@ -17,7 +17,7 @@ type Config struct {
 	service.Config `yaml:",inline"`
 
 	NATS             string        `yaml:"nats" help:"URL of NATS, which carries KV events, bookings and dead letters; while it cannot be reached, or if empty, the processor goes by what it knows itself"`
-	Model            string        `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, or the name of a model that can be fetched"`
+	Model            string        `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, the name of a model that can be fetched, or sim: and the shape of a simulated one, such as sim:llama-3.1-70b"`
 	Name             string        `yaml:"name" help:"name under which the model is served, the same as at its workers; its own if empty"`
 	DefaultMaxTokens int           `yaml:"default_max_tokens" help:"most tokens of an answer where the request does not say; the rest of the context if that is less"`
 	MaxRequests      int           `yaml:"max_requests" help:"most requests in work; further ones are refused"`
@@ -43,6 +43,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Model == "":
 		return errors.New("model is empty, want a GGUF file or a name")
+	case simulatedShape(c.Model) != nil:
+		return fmt.Errorf("model is %q: the shape %w", c.Model, simulatedShape(c.Model))
 	case c.DispatchWait < 0:
 		return fmt.Errorf("dispatch_wait is %v, want at least 0", c.DispatchWait)
 	}

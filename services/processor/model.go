@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/switchyard-llm/switchyard/libs/chattemplate"
 	"github.com/switchyard-llm/switchyard/libs/gguf"
@@ -27,8 +28,12 @@ type Model struct {
 }
 
 // LoadModel reads a model out of its GGUF file, which is fetched where the model has only
-// a name, with the progress on standard error. An empty name is the model's own.
+// a name, with the progress on standard error; "sim:" and a shape needs none. An empty name is
+// the model's own.
 func LoadModel(ctx context.Context, nameOrPath, name string) (*Model, error) {
+	if shape, is := strings.CutPrefix(nameOrPath, simulated); is {
+		return SimModel(shape, name)
+	}
 	path, err := modelstore.Resolve(ctx, nameOrPath, modelstore.NewProgress(os.Stderr))
 	if err != nil {
 		return nil, err

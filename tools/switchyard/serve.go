@@ -29,7 +29,7 @@ import (
 // serveCmd runs the five services in one process.
 type serveCmd struct {
 	Model     string   `help:"A GGUF file, or the name of a model that can be fetched." default:"${model}"`
-	Engine    string   `help:"Engine of the workers." enum:"cpu" default:"cpu"`
+	Engine    string   `help:"Engine of the workers: cpu, or sim, which takes the time of a GPU and computes nothing." enum:"cpu,sim" default:"cpu"`
 	HTTP      string   `help:"Address of the OpenAI server." default:"127.0.0.1:8000" name:"http"`
 	Decode    int      `help:"Decode workers." default:"1"`
 	Prefill   int      `help:"Prefill workers." default:"1"`
@@ -42,6 +42,8 @@ type serveCmd struct {
 	OTLP      string   `help:"Where spans go over OTLP gRPC, such as http://localhost:4317." name:"otlp" placeholder:"URL"`
 	LogLevel  string   `help:"debug, info, warn or error." default:"warn"`
 	LogFormat string   `help:"text or json." default:"text"`
+
+	simFlags `embed:""`
 }
 
 // startTimeout bounds how long the start may take once the model is there.
@@ -95,6 +97,9 @@ func (c *serveCmd) check() error {
 	if c.Split != "" && !slices.Contains(disagg.Names(), c.Split) {
 		return fmt.Errorf("--split is %q, want one of %q", c.Split, disagg.Names())
 	}
+	if err := c.read(c.Engine); err != nil {
+		return err
+	}
 	// A port that is taken should not show only after the model was loaded.
 	l, err := net.Listen("tcp", c.HTTP)
 	if err != nil {
@@ -128,6 +133,9 @@ func (s *server) takeFolder() error {
 
 // loadModel loads the weights once for all workers, and the text side for the processor.
 func (s *server) loadModel(ctx context.Context) error {
+	if s.cmd.engine != nil {
+		return s.loadSim()
+	}
 	model, name, err := worker.LoadModel(ctx, worker.EngineConfig{Model: s.cmd.Model})
 	if err != nil {
 		return err
@@ -209,13 +217,28 @@ func (s *server) setPolicy(ctx context.Context) error {
 	if s.cmd.Split == "" {
 		return nil
 	}
-	policy := disagg.DefaultPolicy(blockTokens)
+	policy := disagg.DefaultPolicy(s.blockTokens())
 	policy.Policy = s.cmd.Split
 	return s.shared.Discovery.PutJSON(ctx, discovery.ConfigKey(s.shared.ModelName, "disagg"), policy)
 }
 
-// blockTokens is the block size of the CPU engine's pools.
-const blockTokens = 16
+// cpuBlockTokens is the block size of the CPU engine's pools.
+const cpuBlockTokens = 16
+
+func (s *server) blockTokens() int {
+	if s.cmd.engine != nil {
+		return s.cmd.engine.blockTokens
+	}
+	return cpuBlockTokens
+}
+
+// ranks are how many instances a worker is.
+func (s *server) ranks() int {
+	if s.cmd.engine != nil {
+		return s.cmd.engine.dp
+	}
+	return 1
+}
 
 // part is a service that was opened.
 type part struct {
@@ -232,18 +255,25 @@ func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 		return nil, err
 	}
 	parts = append(parts, part{"planner", planning.Run})
-	for i := range s.cmd.Prefill {
+	for i := range s.cmd.Prefill * s.ranks() {
 		cfg := prefillworker.DefaultConfig()
-		s.workerConfig(&cfg.ProcessConfig, fmt.Sprintf("prefill-%d", i))
+		s.workerConfig(&cfg.ProcessConfig, "prefill", i)
+		if r := s.cmd.engine; r != nil {
+			r.worker(&cfg.ProcessConfig, r.prefillTP)
+			cfg.Jobs = simJobs
+		}
 		prefill, err := prefillworker.Open(ctx, cfg, s.shared)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, part{cfg.ID, prefill.Run})
 	}
-	for i := range s.cmd.Decode {
+	for i := range s.cmd.Decode * s.ranks() {
 		cfg := decodeworker.DefaultConfig()
-		s.workerConfig(&cfg.ProcessConfig, fmt.Sprintf("decode-%d", i))
+		s.workerConfig(&cfg.ProcessConfig, "decode", i)
+		if r := s.cmd.engine; r != nil {
+			r.worker(&cfg.ProcessConfig, r.TP)
+		}
 		decode, err := decodeworker.Open(ctx, cfg, s.shared)
 		if err != nil {
 			return nil, err
@@ -267,9 +297,16 @@ func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 	return append(parts, part{"frontend", front.Run}), nil
 }
 
-func (s *server) workerConfig(c *worker.ProcessConfig, id string) {
-	c.ID, c.Listen, c.Transport = id, "127.0.0.1:0", worker.InProc
-	c.Engine.BlockTokens, c.Pool.Poison = blockTokens, s.cmd.Poison
+// workerConfig sets up the i-th instance of a role: a worker, or a rank of one.
+func (s *server) workerConfig(c *worker.ProcessConfig, role string, i int) {
+	ranks := s.ranks()
+	c.ID = fmt.Sprintf("%s-%d", role, i/ranks)
+	if ranks > 1 {
+		c.Engine.DPRank, c.Engine.DPGroup = i%ranks, c.ID
+		c.ID = fmt.Sprintf("%s.dp%d", c.ID, i%ranks)
+	}
+	c.Listen, c.Transport = "127.0.0.1:0", worker.InProc
+	c.Engine.BlockTokens, c.Pool.Poison = cpuBlockTokens, s.cmd.Poison
 }
 
 // run runs the services until ctx ends. They end in the reverse order of their start, so

@@ -222,6 +222,6 @@ func (x *try) note(a *prefillworkerv1.PrefillResponse, bytes int, reading, since
 		FirstPosition: a.GetFirstPosition(), EndPosition: a.GetEndPosition(),
 		ComputedTokens: a.GetComputedTokens(), OwnHitTokens: a.GetOwnHitTokens(),
 		AdmitTime: a.GetAdmitTime(), ComputeTime: a.GetComputeTime(), WriteTime: durationpb.New(sinceAnswer),
-		WrittenBytes: uint64(bytes), TransferTime: durationpb.New(reading),
+		WrittenBytes: uint64(x.c.deps.Worker.LinkBytes(bytes)), TransferTime: durationpb.New(reading),
 	}
 }

@@ -390,7 +390,7 @@ type ModelCard struct {
 	VocabularyTokens uint32 `protobuf:"varint,3,opt,name=vocabulary_tokens,json=vocabularyTokens,proto3" json:"vocabulary_tokens,omitempty"`
 	// Tokens per block.
 	BlockTokens uint32 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
-	// Bytes of keys and values per token.
+	// Bytes of keys and values per token, as they count on a link.
 	KvRowBytes uint32 `protobuf:"varint,5,opt,name=kv_row_bytes,json=kvRowBytes,proto3" json:"kv_row_bytes,omitempty"`
 	// Peers exchange blocks only when this is equal.
 	KvFormat string `protobuf:"bytes,6,opt,name=kv_format,json=kvFormat,proto3" json:"kv_format,omitempty"`
@@ -401,6 +401,11 @@ type ModelCard struct {
 	PoolBlocks uint32 `protobuf:"varint,9,opt,name=pool_blocks,json=poolBlocks,proto3" json:"pool_blocks,omitempty"`
 	// How it exchanges prompts; workers exchange them only with those of the same style.
 	HandOffStyle HandOffStyle `protobuf:"varint,10,opt,name=hand_off_style,json=handOffStyle,proto3,enum=switchyard.instance.v1.HandOffStyle" json:"hand_off_style,omitempty"`
+	// Which of the data-parallel ranks of its group the instance is. Each rank is an instance with a
+	// scheduler and a pool of its own, so that a request is routed to a rank.
+	DpRank uint32 `protobuf:"varint,11,opt,name=dp_rank,json=dpRank,proto3" json:"dp_rank,omitempty"`
+	// Names that group; empty: the instance is alone.
+	DpGroup string `protobuf:"bytes,12,opt,name=dp_group,json=dpGroup,proto3" json:"dp_group,omitempty"`
 	// The worker publishes which blocks it holds. Unset: routers assume it from what they send there.
 	KvEvents      bool `protobuf:"varint,13,opt,name=kv_events,json=kvEvents,proto3" json:"kv_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -505,6 +510,20 @@ func (x *ModelCard) GetHandOffStyle() HandOffStyle {
 		return x.HandOffStyle
 	}
 	return HandOffStyle_HAND_OFF_STYLE_UNSPECIFIED
+}
+
+func (x *ModelCard) GetDpRank() uint32 {
+	if x != nil {
+		return x.DpRank
+	}
+	return 0
+}
+
+func (x *ModelCard) GetDpGroup() string {
+	if x != nil {
+		return x.DpGroup
+	}
+	return ""
 }
 
 func (x *ModelCard) GetKvEvents() bool {
@@ -867,7 +886,7 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"\bdraining\x18\b \x01(\bR\bdraining\"L\n" +
 	"\x10TransferEndpoint\x12\x1c\n" +
 	"\ttransport\x18\x01 \x01(\tR\ttransport\x12\x1a\n" +
-	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\x96\x03\n" +
+	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\xca\x03\n" +
 	"\tModelCard\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\rR\rcontextTokens\x12+\n" +
@@ -882,7 +901,9 @@ const file_switchyard_instance_v1_instance_proto_rawDesc = "" +
 	"\vpool_blocks\x18\t \x01(\rR\n" +
 	"poolBlocks\x12J\n" +
 	"\x0ehand_off_style\x18\n" +
-	" \x01(\x0e2$.switchyard.instance.v1.HandOffStyleR\fhandOffStyle\x12\x1b\n" +
+	" \x01(\x0e2$.switchyard.instance.v1.HandOffStyleR\fhandOffStyle\x12\x17\n" +
+	"\adp_rank\x18\v \x01(\rR\x06dpRank\x12\x19\n" +
+	"\bdp_group\x18\f \x01(\tR\adpGroup\x12\x1b\n" +
 	"\tkv_events\x18\r \x01(\bR\bkvEvents\"\x8a\x01\n" +
 	"\n" +
 	"BlockCount\x128\n" +

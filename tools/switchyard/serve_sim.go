@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/switchyard-llm/switchyard/libs/worker"
+	"github.com/switchyard-llm/switchyard/services/processor"
+)
+
+// simFlags say what simulated workers stand for. An empty value is the default.
+type simFlags struct {
+	ModelShape string  `help:"sim: shape of the model. Default llama-3.1-8b." placeholder:"NAME"`
+	GPU        string  `help:"sim: GPU of the workers. Default h100." name:"gpu" placeholder:"NAME"`
+	Numerics   string  `help:"sim: how weights, keys and values are kept, bf16 or fp8. Default bf16." placeholder:"TYPE"`
+	TP         int     `help:"sim: GPUs of a worker. Default 1." name:"tp" placeholder:"N"`
+	PrefillTP  int     `help:"sim: GPUs of a prefill worker. Default as --tp." name:"prefill-tp" placeholder:"N"`
+	DP         int     `help:"sim: data-parallel ranks of a worker, each an instance with a scheduler and a pool of its own. Default 1." name:"dp" placeholder:"N"`
+	Timing     string  `help:"sim: how long a step takes, roofline, mocker or profile. Default roofline." placeholder:"MODEL"`
+	Profile    string  `help:"sim: JSON file of a measured profile." type:"path"`
+	Speedup    string  `help:"sim: factor by which all goes faster; inf is as fast as can be. Default 1." placeholder:"N"`
+	Link       string  `help:"sim: gigabytes a second of keys and values that leave a worker; inf is at once. Default 64." placeholder:"N"`
+	Blocks     int     `help:"sim: blocks of a worker's pool. Default 16384." placeholder:"N"`
+	BlockSize  int     `help:"sim: tokens of a block, 16 to 128. Default 32." name:"block-tokens" placeholder:"N"`
+	HostBlocks int     `help:"sim: blocks of a worker's host memory." placeholder:"N"`
+	DiskBlocks int     `help:"sim: blocks of a worker's disk." placeholder:"N"`
+	engine     *simRun // what was read of them; nil with another engine
+}
+
+// simRun is simFlags with the defaults.
+type simRun struct {
+	worker.SimConfig
+	blocks, blockTokens, prefillTP, dp int
+}
+
+// A simulated worker's pool and steps are those that the published mocked engine assumes, but
+// for its blocks of 64 tokens.
+const (
+	simBlocks      = 16384
+	simBlockTokens = 32
+	simStepTokens  = 8192
+	simRunning     = 256
+	// simJobs lets short prompts share a prefill worker's steps.
+	simJobs = 4
+	// simRanksMax bounds what a typing error can start.
+	simRanksMax = 64
+)
+
+// read checks the flags. Without a simulated engine there must be none.
+func (f *simFlags) read(engine string) error {
+	if engine != worker.Sim {
+		if *f != (simFlags{}) {
+			return fmt.Errorf("--engine is %q, want %s with --model-shape, --gpu and the other flags of a simulated engine", engine, worker.Sim)
+		}
+		return nil
+	}
+	c := worker.DefaultSimConfig()
+	set(&c.Shape, f.ModelShape)
+	set(&c.GPU, f.GPU)
+	set(&c.Numerics, f.Numerics)
+	set(&c.TP, f.TP)
+	set(&c.Timing, f.Timing)
+	c.Profile, c.HostBlocks, c.DiskBlocks = f.Profile, f.HostBlocks, f.DiskBlocks
+	if err := factor(&c.SpeedUp, "--speedup", f.Speedup); err != nil {
+		return err
+	}
+	if err := factor(&c.LinkGBytes, "--link", f.Link); err != nil {
+		return err
+	}
+	r := &simRun{SimConfig: c, blocks: simBlocks, blockTokens: simBlockTokens, prefillTP: c.TP, dp: 1}
+	set(&r.blocks, f.Blocks)
+	set(&r.blockTokens, f.BlockSize)
+	set(&r.prefillTP, f.PrefillTP)
+	set(&r.dp, f.DP)
+	if r.dp < 1 || r.dp > simRanksMax {
+		return fmt.Errorf("--dp is %d, want 1 to %d", r.dp, simRanksMax)
+	}
+	if r.blocks < 1 {
+		return fmt.Errorf("--blocks is %d, want at least 1", r.blocks)
+	}
+	if err := r.Validate(); err != nil {
+		return fmt.Errorf("--engine sim: %w", err)
+	}
+	prefill := r.SimConfig
+	prefill.TP = r.prefillTP
+	if err := prefill.Validate(); err != nil {
+		return fmt.Errorf("--prefill-tp: %w", err)
+	}
+	f.engine = r
+	return nil
+}
+
+// set takes a value that was given.
+func set[T comparable](to *T, value T) {
+	var none T
+	if value != none {
+		*to = value
+	}
+}
+
+func factor(to *float64, name, text string) error {
+	if text == "" {
+		return nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) {
+		return fmt.Errorf("%s is %q, want a number above 0, or inf", name, text)
+	}
+	*to = v
+	return nil
+}
+
+// worker sets up one rank of a worker.
+func (r *simRun) worker(c *worker.ProcessConfig, tp int) {
+	c.Engine.Kind, c.Engine.Sim, c.Engine.BlockTokens = worker.Sim, r.SimConfig, r.blockTokens
+	c.Engine.Sim.TP = tp
+	c.Pool.PoolTokens, c.Pool.StepTokens, c.Pool.RunningMax = r.blocks*r.blockTokens, simStepTokens, simRunning
+}
+
+// loadSim makes the text side of the simulated model.
+func (s *server) loadSim() (err error) {
+	s.text, err = processor.SimModel(s.cmd.engine.Shape, "")
+	if err == nil {
+		s.shared.ModelName = s.text.Name
+	}
+	return err
+}
