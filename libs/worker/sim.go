@@ -108,7 +108,7 @@ func (c SimConfig) model(shape timing.Shape) (timing.Model, error) {
 	case TimingProfile:
 		p, err := timing.LoadProfile(c.Profile)
 		if err != nil {
-			return nil, fmt.Errorf("profile is %q: %w", c.Profile, err)
+			return nil, fmt.Errorf("profile: %w", err)
 		}
 		return p, nil
 	}

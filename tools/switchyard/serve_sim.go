@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
+	"github.com/switchyard-llm/switchyard/libs/engine/sim"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	"github.com/switchyard-llm/switchyard/services/processor"
 )
@@ -79,15 +81,22 @@ func (f *simFlags) read(engine string) error {
 		return fmt.Errorf("--blocks is %d, want at least 1", r.blocks)
 	}
 	if err := r.Validate(); err != nil {
-		return fmt.Errorf("--engine sim: %w", err)
+		return named(err)
 	}
-	prefill := r.SimConfig
-	prefill.TP = r.prefillTP
-	if err := prefill.Validate(); err != nil {
-		return fmt.Errorf("--prefill-tp: %w", err)
+	if r.prefillTP < 1 || r.prefillTP > sim.MaxTP {
+		return fmt.Errorf("--prefill-tp is %d, want 1 to %d", r.prefillTP, sim.MaxTP)
 	}
 	f.engine = r
 	return nil
+}
+
+// named says an error that begins with a key of the configuration with the key's flag.
+func named(err error) error {
+	key, rest, _ := strings.Cut(err.Error(), " ")
+	if key == "shape" {
+		key = "model-shape"
+	}
+	return fmt.Errorf("--%s %s", strings.ReplaceAll(key, "_", "-"), rest)
 }
 
 // set takes a value that was given.

@@ -23,6 +23,7 @@ type known struct {
 	from, to uint64     // the chain before the block, and after the last known row
 	hash     block.Hash // of the block when all its rows are known; with tiers only
 	rows     int32
+	fresh    bool // it was filled, and nothing came after it yet
 }
 
 // rows is the pool's memory with what is known of it. The step loop owns it.
@@ -80,16 +81,18 @@ func (r *rows) holds(b block.ID, n int) bool {
 }
 
 // arrive is the chain after the rows [0, start) of a table, each of which was checked against
-// the one before it: all those that are not known, and where blocks meet. A table whose last
-// block is known was walked before, and is walked again only when a new block begins.
+// the one before it: all those that are not known, and where blocks meet. A table is walked when
+// prompt tokens come, or its last block was not filled here just now; otherwise a token comes after rows
+// that were walked before.
 func (r *rows) arrive(blocks []block.ID, start, tokens int, root block.Hash) (uint64, error) {
 	size := r.layout.BlockTokens
 	last, rest := (start-1)/size, (start-1)%size+1
 	if start == 0 {
 		return seed, nil
 	}
-	if rest < size && tokens == 1 && r.holds(blocks[last], rest) {
-		return r.known[blocks[last]].to, nil
+	if k := &r.known[blocks[last]]; tokens == 1 && (rest < size || k.fresh) && r.holds(blocks[last], rest) {
+		k.fresh = false
+		return k.to, nil
 	}
 	state, parent := uint64(seed), root
 	for i, b := range blocks[:last+1] {
@@ -131,7 +134,7 @@ func (r *rows) write(b block.ID, row int, t sequence.Token, state uint64) uint64
 	}
 	state = next(state, t)
 	r.put(b, row, t, state)
-	k.to, k.rows = state, int32(row+1)
+	k.to, k.rows, k.fresh = state, int32(row+1), row == r.layout.BlockTokens-1
 	return state
 }
 

@@ -118,6 +118,9 @@ func (s *Sim) write(segment *engine.Segment, state *uint64) load {
 	for i, t := range segment.Tokens {
 		position := segment.Start + i
 		b := segment.Blocks[position/size]
+		if position > 0 && position%size == 0 {
+			s.rows.known[segment.Blocks[position/size-1]].fresh = false
+		}
 		*state = s.rows.write(b, position%size, t, *state)
 		if s.tiers == nil || position%size < size-1 {
 			continue
