@@ -10,17 +10,17 @@ import (
 )
 
 // A row is kept twice over, once per layer: its token where keys are, inverted in the second
-// layer, and half of the chain's state after it where values are. A layer that was not moved
-// leaves a row that is none.
+// layer, and half of the chain's state after it where values are: 8 bytes in all. A layer that was
+// not moved leaves a row that is none.
 const (
 	layers    = 2
-	elemBytes = 4
+	elemBytes = 2
 )
 
 // known is what the executor has seen of a block's rows: it wrote or checked them. That they
 // are still there shows by the state of the last, which stands for all before it.
 type known struct {
-	from, to uint64     // the chain before the block, and after the last known row
+	from, to uint32     // the chain before the block, and after the last known row
 	hash     block.Hash // of the block when all its rows are known; with tiers only
 	rows     int32
 	fresh    bool // it was filled, and nothing came after it yet
@@ -52,22 +52,22 @@ func (r *rows) at(b block.ID, layer, row int) (key, value []byte) {
 	return r.bytes[offset:], r.bytes[offset+r.layout.BlockTokens*elemBytes:]
 }
 
-func (r *rows) put(b block.ID, row int, t sequence.Token, state uint64) {
+func (r *rows) put(b block.ID, row int, t sequence.Token, state uint32) {
 	key, value := r.at(b, 0, row)
-	binary.LittleEndian.PutUint32(key, t)
-	binary.LittleEndian.PutUint32(value, uint32(state))
+	binary.LittleEndian.PutUint16(key, uint16(t))
+	binary.LittleEndian.PutUint16(value, uint16(state))
 	key, value = r.at(b, 1, row)
-	binary.LittleEndian.PutUint32(key, ^t)
-	binary.LittleEndian.PutUint32(value, uint32(state>>32))
+	binary.LittleEndian.PutUint16(key, ^uint16(t))
+	binary.LittleEndian.PutUint16(value, uint16(state>>16))
 }
 
 // get reads a row; false if the layers do not agree on its token.
-func (r *rows) get(b block.ID, row int) (t sequence.Token, state uint64, ok bool) {
+func (r *rows) get(b block.ID, row int) (t sequence.Token, state uint32, ok bool) {
 	key, value := r.at(b, 0, row)
 	key1, value1 := r.at(b, 1, row)
-	t = binary.LittleEndian.Uint32(key)
-	state = uint64(binary.LittleEndian.Uint32(value)) | uint64(binary.LittleEndian.Uint32(value1))<<32
-	return t, state, t == ^binary.LittleEndian.Uint32(key1)
+	token := binary.LittleEndian.Uint16(key)
+	state = uint32(binary.LittleEndian.Uint16(value)) | uint32(binary.LittleEndian.Uint16(value1))<<16
+	return sequence.Token(token), state, token == ^binary.LittleEndian.Uint16(key1)
 }
 
 // holds says whether the first n rows of a block are known and still there.
@@ -84,7 +84,7 @@ func (r *rows) holds(b block.ID, n int) bool {
 // the one before it: all those that are not known, and where blocks meet. A table is walked when
 // prompt tokens come, or its last block was not filled here just now; otherwise a token comes after rows
 // that were walked before.
-func (r *rows) arrive(blocks []block.ID, start, tokens int, root block.Hash) (uint64, error) {
+func (r *rows) arrive(blocks []block.ID, start, tokens int, root block.Hash) (uint32, error) {
 	size := r.layout.BlockTokens
 	last, rest := (start-1)/size, (start-1)%size+1
 	if start == 0 {
@@ -94,7 +94,7 @@ func (r *rows) arrive(blocks []block.ID, start, tokens int, root block.Hash) (ui
 		k.fresh = false
 		return k.to, nil
 	}
-	state, parent := uint64(seed), root
+	state, parent := uint32(seed), root
 	for i, b := range blocks[:last+1] {
 		n := size
 		if i == last {
@@ -111,7 +111,7 @@ func (r *rows) arrive(blocks []block.ID, start, tokens int, root block.Hash) (ui
 }
 
 // check makes the first n rows of a block known, if they continue the chain.
-func (r *rows) check(b block.ID, n int, state uint64, parent block.Hash) error {
+func (r *rows) check(b block.ID, n int, state uint32, parent block.Hash) error {
 	k := known{from: state, rows: int32(n)}
 	for row := range n {
 		t, got, ok := r.get(b, row)
@@ -127,7 +127,7 @@ func (r *rows) check(b block.ID, n int, state uint64, parent block.Hash) error {
 }
 
 // write puts a token into the row of a position, after a state, and answers the next one.
-func (r *rows) write(b block.ID, row int, t sequence.Token, state uint64) uint64 {
+func (r *rows) write(b block.ID, row int, t sequence.Token, state uint32) uint32 {
 	k := &r.known[b]
 	if row == 0 {
 		*k = known{from: state}

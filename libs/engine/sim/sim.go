@@ -112,7 +112,7 @@ func (s *Sim) compute(b *engine.Batch) (time.Duration, error) {
 
 // write puts the segment's tokens into their rows, and looks in the lower tiers for the blocks
 // that it fills from the first row on.
-func (s *Sim) write(segment *engine.Segment, state *uint64) load {
+func (s *Sim) write(segment *engine.Segment, state *uint32) load {
 	var found load
 	size, end := s.card.Layout.BlockTokens, segment.Start+len(segment.Tokens)
 	for i, t := range segment.Tokens {
