@@ -21,7 +21,7 @@ const (
 // are still there shows by the state of the last, which stands for all before it.
 type known struct {
 	from, to uint32     // the chain before the block, and after the last known row
-	hash     block.Hash // of the block when all its rows are known; with tiers only
+	hash     block.Hash // of the block when all its rows are known, else 0; with tiers only
 	rows     int32
 	fresh    bool // it was filled, and nothing came after it yet
 }
@@ -32,17 +32,23 @@ type rows struct {
 	layout block.Layout
 	known  []known
 	tokens []sequence.Token // scratch
-	hashed bool             // keep known.hash
+	device device           // nil: nobody asks for hashes
 }
 
-func newRows(m block.Memory, hashed bool) (*rows, error) {
+// device is told of full blocks that the pool's memory has, and of those that were overwritten.
+type device interface {
+	DeviceStored(parent, hash block.Hash)
+	DeviceRemoved(hash block.Hash)
+}
+
+func newRows(m block.Memory, d device) (*rows, error) {
 	layout, bytes := m.Layout(), m.Bytes()
 	if m.Blocks() < 1 || len(bytes)/layout.BlockBytes() < m.Blocks() {
 		return nil, fmt.Errorf("bind block memory: %d bytes do not hold its %d blocks of %d", len(bytes), m.Blocks(), layout.BlockBytes())
 	}
 	return &rows{
 		bytes: bytes, layout: layout, known: make([]known, m.Blocks()),
-		tokens: make([]sequence.Token, layout.BlockTokens), hashed: hashed,
+		tokens: make([]sequence.Token, layout.BlockTokens), device: d,
 	}, nil
 }
 
@@ -121,8 +127,12 @@ func (r *rows) check(b block.ID, n int, state uint32, parent block.Hash) error {
 		}
 	}
 	k.to = state
+	old := r.known[b].hash
 	r.known[b] = k
 	r.hash(b, parent)
+	if old != r.known[b].hash {
+		r.lost(old)
+	}
 	return nil
 }
 
@@ -130,7 +140,9 @@ func (r *rows) check(b block.ID, n int, state uint32, parent block.Hash) error {
 func (r *rows) write(b block.ID, row int, t sequence.Token, state uint32) uint32 {
 	k := &r.known[b]
 	if row == 0 {
+		old := k.hash
 		*k = known{from: state}
+		r.lost(old)
 	}
 	state = next(state, t)
 	r.put(b, row, t, state)
@@ -138,13 +150,21 @@ func (r *rows) write(b block.ID, row int, t sequence.Token, state uint32) uint32
 	return state
 }
 
+// lost tells that a block with a hash was overwritten.
+func (r *rows) lost(hash block.Hash) {
+	if r.device != nil && hash != 0 {
+		r.device.DeviceRemoved(hash)
+	}
+}
+
 // hash notes the hash of a block that is full.
 func (r *rows) hash(b block.ID, parent block.Hash) {
-	if !r.hashed || int(r.known[b].rows) < r.layout.BlockTokens {
+	if r.device == nil || int(r.known[b].rows) < r.layout.BlockTokens {
 		return
 	}
 	for row := range r.tokens {
 		r.tokens[row], _, _ = r.get(b, row)
 	}
 	r.known[b].hash = prefix.Next(parent, r.tokens)
+	r.device.DeviceStored(parent, r.known[b].hash)
 }

@@ -47,7 +47,11 @@ func (s *Sim) Card() engine.Card { return s.card }
 
 // Bind implements engine.Executor.
 func (s *Sim) Bind(m block.Memory) (err error) {
-	s.rows, err = newRows(m, s.tiers != nil)
+	var d device
+	if s.tiers != nil {
+		d = s
+	}
+	s.rows, err = newRows(m, d)
 	s.blocks = m.Blocks()
 	return err
 }

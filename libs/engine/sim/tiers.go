@@ -89,8 +89,9 @@ func newTiers(c TierConfig) *tiers {
 	return t
 }
 
-// DeviceStored tells that the device's pool holds a block, after which block. It may come from
-// any goroutine, and without tiers does nothing.
+// DeviceStored tells that the device's pool holds a block, after which block. The executor
+// calls it for every block that it fills or finds filled; who knows the pool's own changes may tell
+// them too, from any goroutine. Without tiers it does nothing.
 func (s *Sim) DeviceStored(parent, hash block.Hash) {
 	if t := s.tiers; t != nil {
 		t.mu.Lock()
@@ -99,8 +100,9 @@ func (s *Sim) DeviceStored(parent, hash block.Hash) {
 	}
 }
 
-// DeviceRemoved tells that the device's pool gave a block up: it goes to the tier below. Blocks
-// that it was not told of are ignored.
+// DeviceRemoved tells that the device's pool gave a block up: it goes to the tier below. The
+// executor calls it when it finds one overwritten, which is when the pool needed its place. Blocks that
+// it was not told of, or that are gone already, are ignored.
 func (s *Sim) DeviceRemoved(hash block.Hash) {
 	if t := s.tiers; t != nil {
 		t.mu.Lock()

@@ -138,8 +138,12 @@ func TestBlocksOfALowerTierAreLoadedAndNotComputed(t *testing.T) {
 		for _, h := range slices.Backward(hashes) {
 			s.DeviceRemoved(h)
 		}
+		used := block.ID(0)
 		took := func(root block.Hash, cuts ...int) time.Duration {
-			table := []block.ID{9, 8, 7, 3, 2, 1}
+			table := make([]block.ID, 6) // of blocks that nothing was in yet
+			for i := range table {
+				table[i], used = used, used+1
+			}
 			logits := make([]float32, VocabTokens)
 			begin, from := time.Now(), 0
 			for _, to := range append(cuts, len(prompt)) {
