@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
@@ -33,7 +34,13 @@ type Card struct {
 	// Exact promises that a row's result depends on nothing but its own tokens:
 	// not on the batch, the chunking, the threads or the instruction set.
 	Exact bool
+	// Pace is what the engine says of its own speed before anything was measured; zero: it does not know.
+	Pace Pace
 }
+
+// Pace is roughly how long steps take: Step + n·Sequence for n sequences that get one token each, and Token
+// more for every row of a prompt.
+type Pace struct{ Token, Step, Sequence time.Duration }
 
 // RowBytes is KVRowBytes, or what the layout keeps of a token.
 func (c *Card) RowBytes() int {

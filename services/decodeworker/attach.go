@@ -273,7 +273,7 @@ func (d *DecodeWorker) speed() *decodeworkerv1.Speed {
 		fixed, token = s.RemoteOverhead, s.RemoteToken
 	}
 	return &decodeworkerv1.Speed{
-		PrefillFixed: durationpb.New(rounded(fixed)), PrefillToken: durationpb.New(rounded(token)),
+		PrefillFixed: durationpb.New(rounded(fixed + s.Step)), PrefillToken: durationpb.New(rounded(token)),
 		Step: durationpb.New(rounded(s.Step)), StepSequence: durationpb.New(rounded(s.StepSequence)),
 	}
 }

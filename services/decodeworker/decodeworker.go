@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/prefillqueue"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
@@ -153,6 +154,9 @@ func start(cfg Config, deps Deps) speed.Start {
 	s := speed.DefaultStart(deps.Worker.Layout().BlockTokens, cfg.Pool.StepTokens)
 	l := cfg.LinkClass().Start()
 	s.LinkBytesPerSecond, s.LinkLatency = l.BytesPerSecond, l.Latency
+	if p := deps.Worker.Card().Pace; p != (engine.Pace{}) {
+		s.LocalToken, s.Step, s.StepSequence, s.Told = p.Token, p.Step, p.Sequence, true
+	}
 	return s
 }
 

@@ -163,7 +163,7 @@ func newFleet(b *testing.B, decodes int, w workload) *fleet {
 	})
 	f.policy = disagg.Policy{Policy: disagg.Always}
 	var err error
-	if f.router, err = router.New(router.DefaultConfig(), rand.New(rand.NewPCG(1, 1))); err != nil {
+	if f.router, err = router.New(router.DefaultConfig(), router.Options{Random: rand.New(rand.NewPCG(1, 1)), Now: time.Now}); err != nil {
 		b.Fatal(err)
 	}
 	for i := range 2 {
@@ -304,11 +304,11 @@ func (f *fleet) ask(ctx context.Context, prompt []uint32, salt string, keep bool
 	begun, r := time.Now(), router.Request{Model: "toy", Salt: salt, Tokens: prompt}
 	hint := f.router.Hint(r)
 	defer f.router.Placed(&hint)
-	choice, err := f.router.Pick(r, func(router.Choice) bool { return true })
+	choice, err := f.router.Pick(r, func(*router.Choice) bool { return true })
 	if err != nil {
 		return 0, err
 	}
-	defer f.router.Withdraw(choice)
+	defer f.router.Ended(&choice, 0)
 	s := &generationv1.Sequence{Prompt: prompt, MaxTokens: 1, CacheSalt: salt, Sampling: &generationv1.Sampling{}}
 	if keep {
 		s.PrefillHint, s.PrefillHintTokens = hint.Names, uint32(hint.Tokens)
@@ -322,7 +322,7 @@ func (f *fleet) ask(ctx context.Context, prompt []uint32, salt string, keep bool
 			if e.GetPlacement() != generationv1.Placement_PLACEMENT_REMOTE {
 				return 0, fmt.Errorf("placed %v", e.GetPlacement())
 			}
-			f.router.Computed(e.GetPrefillWorker(), salt, prompt)
+			f.router.ComputedAt(e.GetPrefillWorker(), salt, prompt)
 			_, _ = stream.Recv() // the status
 			return took, nil
 		}

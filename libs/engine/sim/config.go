@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/engine"
@@ -83,6 +84,27 @@ func (c Config) card() engine.Card {
 	return engine.Card{
 		Model: c.Model, VocabTokens: VocabTokens, ContextTokens: context,
 		Layout: c.layout(), KVRowBytes: c.Shape.KVBytes(c.Numerics),
-		KVFormat: hex.EncodeToString(sum[:16]), NumericsID: numericsID, Exact: true,
+		KVFormat: hex.EncodeToString(sum[:16]), NumericsID: numericsID, Exact: true, Pace: c.pace(),
 	}
+}
+
+// What the pace is read off the timing model with: some rows of a prompt, and some sequences of a usual length.
+const (
+	paceRows      = 2048
+	paceSequences = 8
+)
+
+// pace is what the timing model says; nothing where nobody waits for it.
+func (c Config) pace() engine.Pace {
+	if !Waits(c.SpeedUp) {
+		return engine.Pace{}
+	}
+	decode := func(n int64) time.Duration {
+		return c.Timing.Step(timing.Step{Decoding: int(n), ContextTokens: n * paceRows})
+	}
+	sequence := (decode(1+paceSequences) - decode(1)) / paceSequences
+	step := max(0, decode(1)-sequence)
+	prompt := c.Timing.Step(timing.Step{PromptTokens: paceRows, PromptPairs: timing.Pairs(paceRows, 0)})
+	real := func(d time.Duration) time.Duration { return time.Duration(float64(d) / c.SpeedUp) }
+	return engine.Pace{Token: real(max(0, prompt-step) / paceRows), Step: real(step), Sequence: real(sequence)}
 }

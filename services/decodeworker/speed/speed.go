@@ -32,6 +32,8 @@ type Start struct {
 	BlockTokens, StepTokens int
 	// LocalToken is the time of one prompt row; Step and StepSequence that of a decode step.
 	LocalToken, Step, StepSequence time.Duration
+	// Told says that the engine itself gave these three.
+	Told bool
 	// JobTokens is the length of the prompts that wait in the queue.
 	JobTokens int
 	// LinkBytesPerSecond and LinkLatency are of the transfers between workers. Probes replace
@@ -92,12 +94,13 @@ func (l *Learner) Speeds(now time.Time) disagg.Speeds {
 }
 
 // Measured are the speeds once a prompt was computed, here or elsewhere, and a step was made: not before are
-// they more than a belief.
+// they more than a belief, unless the engine told them.
 func (l *Learner) Measured(now time.Time) (s disagg.Speeds, local, remote bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	local, remote = l.localToken.weight > 0, l.remoteToken.weight > 0
-	return l.speeds(now), local && l.step.weight > 0, remote && l.step.weight > 0
+	stepped := l.step.weight > 0 || l.start.Told
+	return l.speeds(now), (local || l.start.Told) && stepped, remote && stepped
 }
 
 func (l *Learner) speeds(now time.Time) disagg.Speeds {
