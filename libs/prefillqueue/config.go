@@ -1,11 +1,11 @@
 package prefillqueue
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"time"
+
+	"github.com/switchyard-llm/switchyard/libs/broker"
 )
 
 // Config is one queue and its limits. Processes that share a queue have equal limits.
@@ -89,29 +89,18 @@ func (c Config) subjects() string { return "switchyard." + c.Stream + ".>" }
 
 // subject is this queue's own.
 func (c Config) subject() string {
-	s := "switchyard." + c.Stream + "." + token(c.Pool) + "." + token(c.KVFormat) + "." + token(c.Priority)
+	s := "switchyard." + c.Stream + "." + broker.Token(c.Pool) + "." + broker.Token(c.KVFormat) + "." + broker.Token(c.Priority)
 	if c.Worker != "" {
-		s += "." + token(c.Worker)
+		s += "." + broker.Token(c.Worker)
 	}
 	return s
 }
 
 // consumer is this queue's consumer; no token holds an underscore, so names never meet.
 func (c Config) consumer() string {
-	s := token(c.Pool) + "_" + token(c.KVFormat) + "_" + token(c.Priority)
+	s := broker.Token(c.Pool) + "_" + broker.Token(c.KVFormat) + "_" + broker.Token(c.Priority)
 	if c.Worker != "" {
-		s += "_" + token(c.Worker)
+		s += "_" + broker.Token(c.Worker)
 	}
 	return s
-}
-
-var plainToken = regexp.MustCompile(`^[A-Za-z0-9-]{1,48}$`)
-
-// token makes any text a part of a subject; text that cannot be one becomes its digest.
-func token(text string) string {
-	if plainToken.MatchString(text) {
-		return text
-	}
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + hex.EncodeToString(sum[:16])
 }

@@ -320,20 +320,6 @@ func TestTheDepthTellsTheOldestAndIsCached(t *testing.T) {
 	}
 }
 
-func TestNamesOfAnyTextMakeDistinctQueues(t *testing.T) {
-	seen := map[string]string{}
-	for _, text := range []string{"a", "a.b", "a*", "a>", "a b", "a_b", "ü", strings.Repeat("x", 100), "sha256-x_"} {
-		got := token(text)
-		if strings.ContainsAny(got, ".*> _") || got == "" {
-			t.Errorf("token(%q) = %q, which is none", text, got)
-		}
-		if other, ok := seen[got]; ok {
-			t.Errorf("token(%q) = token(%q)", text, other)
-		}
-		seen[got] = text
-	}
-}
-
 func TestALimitThatChangedIsBroughtIn(t *testing.T) {
 	nc := connect(t, startNATS(t, "").URL())
 	q := open(t, nc, nil)
