@@ -203,6 +203,9 @@ func (d *dispatch) ended(ctx context.Context, cachedTokens int) {
 		d.p.metrics.corrections.Add(ctx, 1)
 		d.p.log.WarnContext(ctx, "a decode worker held less of a prompt than its events say; the index is corrected",
 			"worker_id", d.choice.Worker.Name, "said_tokens", d.choice.HeldTokens, "had_tokens", cachedTokens)
+		if d.peer.corrections.Add(1)%resyncEvery == 0 {
+			d.p.workers.events.join(d.peer.self())
+		}
 	}
 }
 

@@ -40,10 +40,14 @@ func (p *Processor) Routing(context.Context, *processorv1.RoutingRequest) (*proc
 		Corrections: counts.Lies, CorrectedBlocks: counts.LieBlocks, SharedBookings: counts.Shared,
 		IndexEntries: uint64(index.Entries), IndexBytes: uint64(index.Bytes), IndexEvictions: index.Evictions,
 	}
+	events := p.workers.events.counts()
+	out.EventGaps, out.Snapshots = events.Gaps, events.Snapshots
+	last := p.workers.events.sequences()
 	for _, l := range p.router.Loads() {
 		w := &processorv1.RoutedWorker{
 			Worker: l.ID.Name, Incarnation: l.ID.Incarnation, Attached: l.Attached,
-			PrefillTokens: uint64(l.PrefillTokens), DecodeTokens: uint64(l.DecodeTokens), HeldBlocks: uint64(l.HeldBlocks),
+			PrefillTokens: uint64(l.PrefillTokens), DecodeTokens: uint64(l.DecodeTokens), HeldBlocks: uint64(max(0, l.HeldBlocks)),
+			KvSequence: last[l.ID],
 		}
 		if peer := p.workers.peer(l.ID); peer != nil {
 			t := &peer.traffic

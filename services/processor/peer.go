@@ -19,6 +19,8 @@ type peer struct {
 	id      router.WorkerID
 	conn    *grpc.ClientConn
 	traffic traffic
+	// corrections counts requests of which the worker had less than it had said.
+	corrections atomic.Uint64
 
 	// The workers' mutex guards the rest.
 	instance *instancev1.Instance
@@ -35,10 +37,14 @@ func (p *peer) takesWork() bool { return p.present && !p.ended && !p.instance.Ge
 // candidate tells the router what the worker is.
 func (p *peer) candidate(in *instancev1.Instance) error {
 	card := in.GetModel()
-	return p.workers.router.Add(router.Worker{
+	err := p.workers.router.Add(router.Worker{
 		ID: p.id, Model: card.GetName(), BlockTokens: int(card.GetBlockTokens()), PoolBlocks: int(card.GetPoolBlocks()),
-		ContextTokens: int(card.GetContextTokens()), Events: card.GetKvEvents(),
+		ContextTokens: int(card.GetContextTokens()), Events: card.GetKvEvents() && p.workers.events != nil,
 	})
+	if err == nil {
+		p.workers.events.join(in)
+	}
+	return err
 }
 
 func (p *peer) newLink() *link.Link {
@@ -56,6 +62,7 @@ func (p *peer) run(ctx context.Context) {
 		l := p.link
 		w.mu.Unlock()
 		err := l.Run(ctx)
+		w.events.leave(p.self())
 		w.router.Remove(p.id)
 		in := p.again(ctx, err)
 		if in == nil {
@@ -137,6 +144,14 @@ func (p *peer) Loaded(l *decodeworkerv1.Load) {
 		})
 	}
 	p.workers.router.Report(p.id, r)
+	p.workers.events.reported(p.self(), l.GetKvSequence())
+}
+
+// self is what the worker says of itself now.
+func (p *peer) self() *instancev1.Instance {
+	p.workers.mu.Lock()
+	defer p.workers.mu.Unlock()
+	return p.instance
 }
 
 // traffic counts what was sent to a worker and how much of it was there.

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
@@ -27,6 +28,7 @@ var _ ProcessorMembers = (*discovery.Members)(nil)
 // followPrefills tells the router which prefill workers live, until ctx ends. The processor
 // does not call them: it only knows which prefixes each holds.
 func (p *Processor) followPrefills(ctx context.Context) error {
+	followed := map[router.WorkerID]*instancev1.Instance{}
 	for snapshot := range p.deps.PrefillWorkers.Watch(ctx) {
 		present := map[router.WorkerID]bool{}
 		for _, m := range snapshot.Members {
@@ -38,13 +40,23 @@ func (p *Processor) followPrefills(ctx context.Context) error {
 			present[id] = true
 			err := p.router.AddPrefill(router.Worker{
 				ID: id, Model: card.GetName(), BlockTokens: int(card.GetBlockTokens()), PoolBlocks: int(card.GetPoolBlocks()),
-				Events: card.GetKvEvents(),
+				Events: card.GetKvEvents() && p.workers.events != nil,
 			})
-			if err != nil {
+			switch {
+			case err != nil:
 				p.log.Error("a prefill worker cannot be hinted at", "error", err)
+			case followed[id] == nil:
+				followed[id] = in
+				p.workers.events.join(in)
 			}
 		}
 		p.router.KeepPrefills(present)
+		for id, in := range followed {
+			if !present[id] {
+				delete(followed, id)
+				p.workers.events.leave(in)
+			}
+		}
 	}
 	return nil
 }

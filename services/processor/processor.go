@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 
+	"github.com/switchyard-llm/switchyard/libs/kvevent"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
@@ -122,6 +123,12 @@ func New(cfg Config, deps Deps) (*Processor, error) {
 		router: picker, members: deps.Workers, dial: deps.Dial, log: deps.Logger,
 		peers: map[router.WorkerID]*peer{}, changed: make(chan struct{}),
 	}
+	if deps.NATS != nil {
+		p.workers.events, err = newEvents(kvevent.DefaultFollowerConfig(deps.Model.Name, 0), deps, picker)
+		if err != nil {
+			return nil, fmt.Errorf("processor: %w", err)
+		}
+	}
 	processorv1.RegisterProcessorServer(deps.Server, p)
 	return p, nil
 }
@@ -158,9 +165,13 @@ func (p *Processor) Run(ctx context.Context) error {
 	return nil
 }
 
-// followRouting shares bookings with other processors and takes in changes of the weights until ctx ends.
+// followRouting follows the workers' events, shares bookings with other processors, and takes
+// in changes of the weights until ctx ends.
 func (p *Processor) followRouting(ctx context.Context) error {
 	g, ctx := run.NewGroup(ctx)
+	if p.workers.events != nil {
+		g.Go("kv events", p.workers.events.follower.Run)
+	}
 	if p.exchange != nil {
 		g.Go("bookings", p.exchange.run)
 		g.Go("processors", func(ctx context.Context) error { p.exchange.follow(ctx, p.deps.Processors); return nil })

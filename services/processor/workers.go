@@ -34,6 +34,7 @@ type workers struct {
 	name        string // of this processor
 	incarnation string
 	router      *router.Router
+	events      *events // nil: nothing carries any
 	members     Members
 	dial        func(address string) (*grpc.ClientConn, error)
 	log         *slog.Logger
