@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type answer struct {
 	kind     kind
 	id       string
 	clientID string // what an HTTP client calls its request; may be empty
+	worker   string // the only decode worker that an HTTP client wants; empty: any
 	start    time.Time
 
 	req         *generationv1.Request // nil until it was read
@@ -56,7 +58,7 @@ func (s *server) answer(ctx context.Context, q question, out sink) error {
 		return err
 	}
 	x.counted = true
-	a.id, a.clientID, a.start = x.id, x.clientID, x.start
+	a.id, a.clientID, a.worker, a.start = x.id, x.clientID, x.worker, x.start
 	return s.settle(ctx, a, s.serve(ctx, a, q, out, x))
 }
 
@@ -116,6 +118,7 @@ func complete(in *generationv1.Request, a *answer) *generationv1.Request {
 	return &generationv1.Request{
 		RequestId: a.id, Model: in.GetModel(), Input: in.GetInput(), Sampling: sampling, Limits: in.GetLimits(),
 		CacheSalt: in.GetCacheSalt(), Stream: in.GetStream(), IncludeUsage: in.GetIncludeUsage(),
+		Session: in.GetSession(), DecodeWorker: cmp.Or(a.worker, in.GetDecodeWorker()),
 	}
 }
 

@@ -128,6 +128,17 @@ func TestRequestIDsAreEchoed(t *testing.T) {
 	}
 }
 
+func TestAHeaderNamesTheDecodeWorker(t *testing.T) {
+	p := &processor{}
+	url := serve(t, p, nil) + "/v1/chat/completions"
+	for _, name := range []string{"decode-3", ""} {
+		post(t, url, chatBody("x", `,"prompt_cache_key":"s"`), "X-Switchyard-Worker", name)
+		if got := p.request(); got.GetDecodeWorker() != name || got.GetSession() != "s" {
+			t.Errorf("the header %q became worker %q, the key \"s\" session %q", name, got.GetDecodeWorker(), got.GetSession())
+		}
+	}
+}
+
 func TestHeadersDoNotBecomeMetadata(t *testing.T) {
 	var seen metadata.MD
 	p := &processor{handler: func(in *generationv1.Request, out sender) error {

@@ -82,7 +82,7 @@ func (e *edge) exchange(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	ctx, endSpan := e.f.server.startSpan(ctx, route.kind)
 	x := &exchange{
-		id: newID(route.idPrefix), clientID: clientID(r), start: time.Now(), status: http.StatusOK,
+		id: newID(route.idPrefix), clientID: clientID(r), worker: r.Header.Get(workerHeader), start: time.Now(), status: http.StatusOK,
 		writer: w, wire: http.NewResponseController(w), cancel: cancel, writeTimeout: e.f.cfg.WriteTimeout,
 	}
 	if r.ContentLength != 0 {
@@ -169,6 +169,9 @@ func newID(prefix string) string {
 	_, _ = rand.Read(random[:]) // it never fails
 	return prefix + hex.EncodeToString(random[:])
 }
+
+// workerHeader names the only decode worker that may serve a request.
+const workerHeader = "X-Switchyard-Worker"
 
 // maxRequestIDBytes bounds the id that a client may give its request.
 const maxRequestIDBytes = 128

@@ -25,6 +25,7 @@ const flushBytes = 16 << 10
 type exchange struct {
 	id       string // of the answer, and of the request in the logs
 	clientID string // what the client calls its request; may be empty
+	worker   string // the only decode worker that the client wants; empty: any
 	start    time.Time
 	writer   http.ResponseWriter
 	wire     *http.ResponseController

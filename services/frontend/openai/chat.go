@@ -35,11 +35,15 @@ func (p *parser) chatMember(name string) error {
 		return p.readModalities()
 	case "metadata":
 		return p.readMetadata()
-	case "safety_identifier", "prompt_cache_key":
+	case "safety_identifier":
 		if null, err := p.null(); null || err != nil {
 			return err
 		}
 		return p.discardText()
+	case "prompt_cache_key":
+		var err error
+		p.req.Session, err = p.optionalText()
+		return err
 	}
 	if known, err := p.shared(name); known {
 		return err
