@@ -38,6 +38,7 @@ var (
 		"engine.sim.host_gbytes": "-1", "engine.sim.disk_blocks": "-1", "engine.sim.disk_gbytes": "-1", "engine.sim.context_tokens": "-1",
 		"pool.tokens": "0", "pool.step_tokens": "64", "pool.running_max": "0", "pool.waiting_max": "-1", "pool.quarantine_max": "-1", "pool.poison": free, "pool.prefault": free,
 		"queue.jobs": "0", "queue.ack_wait": "1ms", "queue.timeout": "0s",
+		"events.publish": free, "events.changes": "0", "events.interval": "-1s", "events.snapshots": "0",
 	}
 	services = map[string]service{
 		"planner": of(planner.DefaultConfig, everyService),

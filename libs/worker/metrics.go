@@ -36,6 +36,10 @@ func (w *Worker) observe(m metric.MeterProvider) error {
 			Read: func() map[string]uint64 { return one(w.Pool.Stats().Evictions) },
 		},
 		telemetry.Observed{
+			Name: "switchyard.worker.kv_events", Help: "Changes of the blocks held: published, and dropped on their way", Label: "outcome",
+			Read: w.Events.counts,
+		},
+		telemetry.Observed{
 			Name: "switchyard.worker.transfer.bytes", Help: "Bytes moved by this worker's agent", Label: "op",
 			Read: func() map[string]uint64 {
 				s := w.Agent.Stats()

@@ -30,6 +30,7 @@ type ProcessConfig struct {
 	Engine EngineConfig `yaml:"engine"`
 	Pool   Config       `yaml:"pool"`
 	Queue  QueueConfig  `yaml:"queue"`
+	Events EventsConfig `yaml:"events"`
 }
 
 // EngineConfig says what a worker computes with.
@@ -62,6 +63,7 @@ func DefaultProcessConfig(listen string) ProcessConfig {
 		Engine: EngineConfig{Kind: CPU, Model: modelstore.DefaultModel, BlockTokens: 16, Style: Push, Sim: DefaultSimConfig()},
 		Pool:   DefaultConfig(),
 		Queue:  QueueConfig{Jobs: q.MaxJobs, AckWait: q.AckWait, Timeout: q.PublishTimeout},
+		Events: DefaultEventsConfig(),
 	}
 }
 
@@ -71,7 +73,7 @@ func (c ProcessConfig) Validate() error {
 		return errors.New("nats is empty, want a URL")
 	}
 	return errors.Join(c.Config.Validate(), c.TransferConfig.Validate(),
-		within("engine", c.Engine.Validate()), within("pool", c.Pool.Validate()), within("queue", c.Queue.Validate()))
+		within("engine", c.Engine.Validate()), within("pool", c.Pool.Validate()), within("queue", c.Queue.Validate()), within("events", c.Events.Validate()))
 }
 
 // within puts a section's key in front of an error that begins with a key of the section.
@@ -226,7 +228,7 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 			return err
 		}
 	}
-	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: cfg.memory(), Logger: p.Log})
+	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: cfg.memory(), Events: &cfg.Events, Logger: p.Log})
 	if err != nil {
 		return err
 	}
@@ -242,6 +244,7 @@ func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, role instanc
 		}
 		p.OnClose(func() error { connection.Close(); return nil })
 	}
+	p.Worker.Events.PublishOver(connection)
 	q := prefillqueue.DefaultConfig()
 	q.KVFormat = p.Worker.Card().KVFormat
 	q.MaxJobs, q.AckWait, q.PublishTimeout = cfg.Queue.Jobs, cfg.Queue.AckWait, cfg.Queue.Timeout

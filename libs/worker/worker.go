@@ -69,6 +69,8 @@ type Deps struct {
 	Agent    nixl.Agent
 	// Memory maps memory for the pool that the agent can register; nil is memory.Anonymous.
 	Memory func(size int) (*memory.Memory, error)
+	// Events says how the worker tells which blocks it holds; nil: it does not.
+	Events *EventsConfig
 	Logger *slog.Logger
 }
 
@@ -84,6 +86,7 @@ type Worker struct {
 	Agent     nixl.Agent
 	Pool      *block.Pool
 	Scheduler *scheduler.Scheduler
+	Events    *Events // nil: none
 
 	poisoned atomic.Uint64 // blocks
 }
@@ -95,14 +98,22 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	card := deps.Executor.Card()
 	blocks := cfg.PoolTokens / card.Layout.BlockTokens
-	pool, err := block.NewPool(block.Config{
+	sized := block.Config{
 		Blocks: blocks, BlockTokens: card.Layout.BlockTokens, Chain: prefix.Next,
 		QuarantineCap: cfg.QuarantineMax,
-	})
+	}
+	if deps.Events != nil {
+		if err := deps.Events.Validate(); err != nil {
+			return nil, fmt.Errorf("worker: events.%w", err)
+		}
+		sized.Changes = deps.Events.Changes
+	}
+	pool, err := block.NewPool(sized)
 	if err != nil {
 		return nil, fmt.Errorf("worker: pool.tokens is %d: %w", cfg.PoolTokens, err)
 	}
 	w := &Worker{cfg: cfg, id: deps.Agent.ID(), card: card, Agent: deps.Agent, Pool: pool}
+	w.Events = newEvents(deps.Events, w)
 	if err := w.openMemory(deps, blocks); err != nil {
 		return nil, fmt.Errorf("worker: %d blocks of %d bytes: %w", blocks, card.Layout.BlockBytes(), err)
 	}
@@ -167,11 +178,12 @@ func (w *Worker) LinkBytes(bytes int) int {
 	return bytes * w.card.RowBytes() / w.card.Layout.RowBytes()
 }
 
-// Run runs the scheduler and the agent until ctx ends.
+// Run runs the scheduler, the agent and the publishing of events until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := run.NewGroup(ctx)
 	g.Go("scheduler", w.Scheduler.Run)
 	g.Go("transfer agent", w.Agent.Run)
+	w.Events.run(g)
 	return g.Wait()
 }
 

@@ -258,7 +258,7 @@ func (e ending) Ended(m *decodeworkerv1.Ended) {
 func (d *DecodeWorker) load() *decodeworkerv1.Load {
 	// Bookings first: what is booked in between is then counted twice, never lost.
 	booked := d.attached.booked()
-	return &decodeworkerv1.Load{Booked: booked, Report: d.deps.Worker.LoadReport(), Speed: d.speed()}
+	return &decodeworkerv1.Load{Booked: booked, Report: d.deps.Worker.LoadReport(), KvSequence: d.deps.Worker.Events.Sequence(), Speed: d.speed()}
 }
 
 // speed is what this worker has learnt of itself, as routers want it: prompts take the quicker way. It

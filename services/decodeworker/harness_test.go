@@ -162,7 +162,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		change(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: h.toy, Agent: nixltest.Unproven{Agent: agent}, Logger: log}); err != nil {
+	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: h.toy, Agent: nixltest.Unproven{Agent: agent}, Events: &cfg.Events, Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	noopmeter "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
@@ -103,6 +104,7 @@ type harness struct {
 	agent   *agent
 	queue   *prefillqueue.Queue
 	kept    *prefillqueue.Queue // of this worker alone
+	conn    *nats.Conn          // of both
 	decode  *decode
 	members *listed
 	step    func(context.Context) error // before each step; set it before start
@@ -118,7 +120,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 	network := inproc.NewNetwork()
 	h.decode = newDecode(t, network)
 	h.members.Store(h.decode.instance)
-	h.queue, h.kept = newQueues(t)
+	h.queue, h.kept, h.conn = newQueues(t)
 	own, err := network.NewAgent(nixl.Config{Name: "prefill", Incarnation: "1", KVFormat: "toy"})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +139,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		change(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: toy, Agent: h.agent, Logger: log}); err != nil {
+	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: toy, Agent: h.agent, Events: &cfg.Events, Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -163,7 +165,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 }
 
 // newQueues makes the queue of all prefill workers, and that of this one.
-func newQueues(t *testing.T) (queue, kept *prefillqueue.Queue) {
+func newQueues(t *testing.T) (queue, kept *prefillqueue.Queue, conn *nats.Conn) {
 	t.Helper()
 	server, err := embedded.StartNATS(within(t), embedded.NATSConfig{})
 	if err != nil {
@@ -175,7 +177,7 @@ func newQueues(t *testing.T) (queue, kept *prefillqueue.Queue) {
 		}
 	})
 	log := slog.New(slog.DiscardHandler)
-	conn, err := broker.Connect(within(t), server.URL(), "test", log)
+	conn, err = broker.Connect(within(t), server.URL(), "test", log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +191,7 @@ func newQueues(t *testing.T) (queue, kept *prefillqueue.Queue) {
 	if kept, err = prefillqueue.Open(within(t), conn, cfg, log); err != nil {
 		t.Fatal(err)
 	}
-	return queue, kept
+	return queue, kept, conn
 }
 
 // start runs the worker until the test ends or terminate is called.
