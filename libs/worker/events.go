@@ -52,12 +52,12 @@ type Events struct {
 	batches   *kvevent.Batches // nil: nothing goes over NATS
 }
 
-func newEvents(cfg *EventsConfig, w *Worker) *Events {
+func newEvents(cfg *EventsConfig, rank uint32, w *Worker) *Events {
 	if cfg == nil {
 		return nil
 	}
 	e := &Events{cfg: *cfg, worker: w, header: kvevent.Header{
-		Source: kvevent.Source{Worker: w.id.Name, Incarnation: w.id.Incarnation},
+		Source: kvevent.Source{Worker: w.id.Name, Incarnation: w.id.Incarnation, Rank: rank},
 		Model:  w.card.Model, BlockTokens: w.card.Layout.BlockTokens,
 	}}
 	e.snapshots = kvevent.NewSnapshots(w.Pool, e.header, cfg.Snapshots)
@@ -81,9 +81,12 @@ func (e *Events) run(g *run.Group) {
 	}
 }
 
+// Published says whether processors can go by the events.
+func (e *Events) Published() bool { return e != nil && e.batches != nil }
+
 // Sequence is the number of the last event; 0 where none are published.
 func (e *Events) Sequence() uint64 {
-	if e == nil || e.batches == nil {
+	if !e.Published() {
 		return 0
 	}
 	return e.worker.Pool.Sequence()
@@ -91,7 +94,7 @@ func (e *Events) Sequence() uint64 {
 
 // Snapshot answers whoever missed events, part by part. Errors are those of the contract.
 func (e *Events) Snapshot(q *kveventv1.SnapshotQuery, send func(*kveventv1.SnapshotPart) error) error {
-	if e == nil || e.batches == nil {
+	if !e.Published() {
 		return rpc.FailedPrecondition("events", "this worker publishes no events, see events.publish")
 	}
 	return e.snapshots.Serve(q, send)
@@ -99,7 +102,7 @@ func (e *Events) Snapshot(q *kveventv1.SnapshotQuery, send func(*kveventv1.Snaps
 
 // counts tells how many events were published over NATS, and how many were dropped.
 func (e *Events) counts() map[string]uint64 {
-	if e == nil || e.batches == nil {
+	if !e.Published() {
 		return nil
 	}
 	published, dropped := e.batches.Counts()

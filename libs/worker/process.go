@@ -228,7 +228,7 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 			return err
 		}
 	}
-	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: cfg.memory(), Events: &cfg.Events, Logger: p.Log})
+	p.Worker, err = New(cfg.Pool, Deps{Executor: executor, Agent: agent, Memory: cfg.memory(), Events: &cfg.Events, Rank: uint32(cfg.Engine.DPRank), Logger: p.Log})
 	if err != nil {
 		return err
 	}

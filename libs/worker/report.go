@@ -32,6 +32,7 @@ func (w *Worker) ModelCard() *instancev1.ModelCard {
 		NumericsId:       w.card.NumericsID,
 		Exact:            w.card.Exact,
 		PoolBlocks:       uint32(w.region.Blocks()),
+		KvEvents:         w.Events.Published(),
 	}
 }
 

@@ -71,6 +71,8 @@ type Deps struct {
 	Memory func(size int) (*memory.Memory, error)
 	// Events says how the worker tells which blocks it holds; nil: it does not.
 	Events *EventsConfig
+	// Rank is which of its data-parallel group the worker is.
+	Rank   uint32
 	Logger *slog.Logger
 }
 
@@ -113,7 +115,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		return nil, fmt.Errorf("worker: pool.tokens is %d: %w", cfg.PoolTokens, err)
 	}
 	w := &Worker{cfg: cfg, id: deps.Agent.ID(), card: card, Agent: deps.Agent, Pool: pool}
-	w.Events = newEvents(deps.Events, w)
+	w.Events = newEvents(deps.Events, deps.Rank, w)
 	if err := w.openMemory(deps, blocks); err != nil {
 		return nil, fmt.Errorf("worker: %d blocks of %d bytes: %w", blocks, card.Layout.BlockBytes(), err)
 	}
