@@ -97,9 +97,6 @@ func (c SimConfig) Validate() error {
 	return nil
 }
 
-// SimName is the name under which a shape is served where no other is given.
-func SimName(shape string) string { return shape + "-sim" }
-
 // model is how long its steps take.
 func (c SimConfig) model(shape timing.Shape) (timing.Model, error) {
 	switch c.Timing {
@@ -118,6 +115,9 @@ func (c SimConfig) model(shape timing.Shape) (timing.Model, error) {
 	}
 	return timing.Roofline{Shape: shape, GPU: gpu, TP: c.TP, Numerics: timing.Numerics(c.Numerics)}, nil
 }
+
+// tiered is an engine that keeps blocks which the pool gave up, and tells of them.
+type tiered interface{ SetTierSink(sink sim.TierSink) }
 
 // linkBytesPerSecond is the speed of the link, by the clock of this world; 0: transfers take no
 // longer than they do.
@@ -140,7 +140,7 @@ func (c EngineConfig) simulate() (engine.Executor, error) {
 	}
 	name := c.Name
 	if name == "" {
-		name = SimName(shape.Name)
+		name = shape.ServedName()
 	}
 	return sim.New(sim.Config{
 		Model: name, Shape: shape, Numerics: timing.Numerics(c.Sim.Numerics), TP: c.Sim.TP, Timing: model, SpeedUp: c.Sim.SpeedUp,

@@ -122,6 +122,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := deps.Executor.Bind(w.region); err != nil {
 		return nil, errors.Join(fmt.Errorf("worker: bind the engine to its memory: %w", err), w.closeMemory())
 	}
+	if t, ok := deps.Executor.(tiered); ok {
+		t.SetTierSink(pool)
+	}
 	if w.Scheduler, err = scheduler.New(cfg.scheduler(), deps.Executor, pool, deps.Logger); err != nil {
 		return nil, errors.Join(err, w.closeMemory())
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/chattemplate"
 	"github.com/switchyard-llm/switchyard/libs/engine/sim/timing"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
-	"github.com/switchyard-llm/switchyard/libs/worker"
 )
 
 // simulated begins the name of a model that has no file; the name of its shape follows.
@@ -31,7 +30,7 @@ func SimModel(shape, name string) (*Model, error) {
 		return nil, fmt.Errorf("the shape %w", err)
 	}
 	if name == "" {
-		name = worker.SimName(s.Name)
+		name = s.ServedName()
 	}
 	m := &Model{Name: name, ContextTokens: s.ContextTokens, Tokenizer: tokenizer.Bytes(), EOS: "<|im_end|>"}
 	m.Template, err = chattemplate.Parse(chattemplate.ChatML, chattemplate.Options{ControlTexts: m.Tokenizer.ControlTexts()})

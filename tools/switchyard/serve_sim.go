@@ -69,24 +69,27 @@ func (f *simFlags) read(engine string) error {
 	if err := factor(&c.LinkGBytes, "--link", f.Link); err != nil {
 		return err
 	}
-	r := &simRun{SimConfig: c, blocks: simBlocks, blockTokens: simBlockTokens, prefillTP: c.TP, dp: 1}
+	if err := c.Validate(); err != nil {
+		return named(err)
+	}
+	f.engine = &simRun{SimConfig: c, blocks: simBlocks, blockTokens: simBlockTokens, prefillTP: c.TP, dp: 1}
+	return f.readSizes(f.engine)
+}
+
+// readSizes checks the flags that are of no one worker's engine.
+func (f *simFlags) readSizes(r *simRun) error {
 	set(&r.blocks, f.Blocks)
 	set(&r.blockTokens, f.BlockSize)
 	set(&r.prefillTP, f.PrefillTP)
 	set(&r.dp, f.DP)
-	if r.dp < 1 || r.dp > simRanksMax {
+	switch {
+	case r.blocks < 1:
+		return fmt.Errorf("--blocks is %d, want at least 1", r.blocks)
+	case r.prefillTP < 1 || r.prefillTP > sim.MaxTP:
+		return fmt.Errorf("--prefill-tp is %d, want 1 to %d", r.prefillTP, sim.MaxTP)
+	case r.dp < 1 || r.dp > simRanksMax:
 		return fmt.Errorf("--dp is %d, want 1 to %d", r.dp, simRanksMax)
 	}
-	if r.blocks < 1 {
-		return fmt.Errorf("--blocks is %d, want at least 1", r.blocks)
-	}
-	if err := r.Validate(); err != nil {
-		return named(err)
-	}
-	if r.prefillTP < 1 || r.prefillTP > sim.MaxTP {
-		return fmt.Errorf("--prefill-tp is %d, want 1 to %d", r.prefillTP, sim.MaxTP)
-	}
-	f.engine = r
 	return nil
 }
 

@@ -78,6 +78,9 @@ func TestServeSimulatesWithoutAModelFile(t *testing.T) {
 			t.Errorf("status lacks %q: %d\n%s%s", want, code, out, errors)
 		}
 	}
+	if _, lines, _ := run(t, "status", "--data", data, "--json"); !strings.Contains(strings.ReplaceAll(lines, " ", ""), `"dpRank":1,"dpGroup":"decode-1"`) {
+		t.Errorf("no instance is rank 1 of the group decode-1:\n%s", lines)
+	}
 	if strings.Contains(out, "fell back") {
 		t.Errorf("a prompt was not handed off:\n%s", out)
 	}

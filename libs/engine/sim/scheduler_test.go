@@ -34,10 +34,11 @@ func (s *tokens) End(_ sequence.Finish, err error) {
 func worker(t *testing.T, cfg Config, blocks int) (*scheduler.Scheduler, *block.Pool) {
 	t.Helper()
 	s, _ := open(t, cfg, blocks)
-	pool, err := block.NewPool(block.Config{Blocks: blocks, BlockTokens: cfg.BlockTokens, Chain: prefix.Next})
+	pool, err := block.NewPool(block.Config{Blocks: blocks, BlockTokens: cfg.BlockTokens, Chain: prefix.Next, Changes: 1 << 16})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.SetTierSink(pool)
 	sched, err := scheduler.New(scheduler.Config{StepTokens: 100, Running: 32, Waiting: 100}, s, pool, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +135,16 @@ func TestEvictedPromptsAreLoaded(t *testing.T) {
 		}
 		if pool.Stats().Evictions < 12 {
 			t.Fatalf("%+v", pool.Stats())
+		}
+		changes, _, _ := pool.Changes(nil)
+		below := 0
+		for _, c := range changes {
+			if c.Kind == block.Stored && c.Tier == block.Host {
+				below++
+			}
+		}
+		if below < 12 {
+			t.Errorf("the pool was told of %d blocks on the host", below)
 		}
 		// The steps have 100 tokens: the 7th block is begun in one and finished in another, the last is computed.
 		if got, want := took(first), 2*testBlock*time.Millisecond+10*testBlock*10*time.Microsecond; got != want {

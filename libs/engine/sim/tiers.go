@@ -12,28 +12,16 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine/sim/timing"
 )
 
-// Tier is where a block lies that is not in the device's pool.
-type Tier uint8
-
-const (
-	// Host is the memory of the machine.
-	Host Tier = iota
-	// Disk is what lies behind it.
-	Disk
-
-	tierCount = iota
-)
-
-func (t Tier) String() string { return [...]string{"host", "disk"}[t] }
-
-// TierSink is told what the lower tiers hold. It is called in the order of the changes, must
-// return at once and not call back.
+// TierSink is told what the lower tiers hold; a *block.Pool is one. It is called in the order of
+// the changes, must return at once and not call back.
 type TierSink interface {
-	// Stored says that blocks came into a tier; the first follows parent, each other the one before it.
-	Stored(t Tier, parent block.Hash, blocks []block.Hash)
-	// Removed says that they left it.
-	Removed(t Tier, blocks []block.Hash)
+	// StoredBelow says that a tier holds a chain of blocks that follows parent.
+	StoredBelow(t block.Tier, parent block.Hash, chain []block.Hash)
+	// RemovedBelow says that it holds blocks no more.
+	RemovedBelow(t block.Tier, blocks []block.Hash)
 }
+
+var _ TierSink = (*block.Pool)(nil)
 
 // TierConfig sizes the lower tiers.
 type TierConfig struct {
@@ -42,8 +30,6 @@ type TierConfig struct {
 	// HostBytes and DiskBytes per second are how fast blocks come back to the device; 0 or
 	// infinity is at once.
 	HostBytesPerSecond, DiskBytesPerSecond float64
-	// Sink, unless nil, is told of changes.
-	Sink TierSink
 }
 
 func (c TierConfig) any() bool { return c.HostBlocks > 0 || c.DiskBlocks > 0 }
@@ -65,11 +51,10 @@ func (c TierConfig) validate() error {
 // tiers are the blocks below the device: what its pool gives up goes to the host, what the host
 // gives up to the disk, each the longest unused first. A block that is fetched stays.
 type tiers struct {
-	sink TierSink
-
 	mu     sync.Mutex                // guards all below, and orders what the sink is told
+	sink   TierSink                  // may be nil
 	device map[block.Hash]block.Hash // a block of the pool, and its parent
-	lower  [tierCount]tier
+	lower  [block.Tiers]tier         // none of the device
 }
 
 // tier is one of them, by last use.
@@ -82,11 +67,20 @@ type tier struct {
 type held struct{ hash, parent block.Hash }
 
 func newTiers(c TierConfig) *tiers {
-	t := &tiers{sink: c.Sink, device: make(map[block.Hash]block.Hash)}
-	for i, capacity := range [tierCount]int{Host: c.HostBlocks, Disk: c.DiskBlocks} {
+	t := &tiers{device: make(map[block.Hash]block.Hash)}
+	for i, capacity := range [block.Tiers]int{block.Host: c.HostBlocks, block.Disk: c.DiskBlocks} {
 		t.lower[i] = tier{capacity: capacity, at: make(map[block.Hash]*list.Element)}
 	}
 	return t
+}
+
+// SetTierSink names who is told of changes in the lower tiers from now on. Without tiers there are none.
+func (s *Sim) SetTierSink(sink TierSink) {
+	if t := s.tiers; t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.sink = sink
+	}
 }
 
 // DeviceStored tells that the device's pool holds a block, after which block. The executor
@@ -109,14 +103,14 @@ func (s *Sim) DeviceRemoved(hash block.Hash) {
 		defer t.mu.Unlock()
 		if parent, ok := t.device[hash]; ok {
 			delete(t.device, hash)
-			t.put(Host, held{hash, parent})
+			t.put(block.Host, held{hash, parent})
 		}
 	}
 }
 
 // put brings a block into a tier, or into the next one if there is no such tier. t.mu is held.
-func (t *tiers) put(to Tier, b held) {
-	if to >= tierCount {
+func (t *tiers) put(to block.Tier, b held) {
+	if to >= block.Tiers {
 		return
 	}
 	l := &t.lower[to]
@@ -130,7 +124,7 @@ func (t *tiers) put(to Tier, b held) {
 	}
 	l.at[b.hash] = l.order.PushFront(b)
 	if t.sink != nil {
-		t.sink.Stored(to, b.parent, []block.Hash{b.hash})
+		t.sink.StoredBelow(to, b.parent, []block.Hash{b.hash})
 	}
 	if l.order.Len() <= l.capacity {
 		return
@@ -139,7 +133,7 @@ func (t *tiers) put(to Tier, b held) {
 	delete(l.at, oldest.hash)
 	t.put(to+1, oldest) // before it is told to have left: it is never nowhere
 	if t.sink != nil {
-		t.sink.Removed(to, []block.Hash{oldest.hash})
+		t.sink.RemovedBelow(to, []block.Hash{oldest.hash})
 	}
 }
 
@@ -147,7 +141,7 @@ func (t *tiers) put(to Tier, b held) {
 type load struct {
 	tokens int
 	pairs  int64
-	from   [tierCount]int // tokens of each tier
+	from   [block.Tiers]int // tokens of each tier
 }
 
 func (l *load) add(m load) {
@@ -161,7 +155,7 @@ func (l *load) add(m load) {
 // time is how long it takes: the tiers one after the other, before the step computes.
 func (l *load) time(c TierConfig, card engine.Card) time.Duration {
 	var seconds float64
-	for i, speed := range [tierCount]float64{Host: c.HostBytesPerSecond, Disk: c.DiskBytesPerSecond} {
+	for i, speed := range [block.Tiers]float64{block.Host: c.HostBytesPerSecond, block.Disk: c.DiskBytesPerSecond} {
 		if speed > 0 {
 			seconds += float64(l.from[i]) * float64(card.KVRowBytes) / speed
 		}

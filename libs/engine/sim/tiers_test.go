@@ -19,11 +19,11 @@ import (
 // log is a sink that writes down what it is told.
 type log []string
 
-func (l *log) Stored(t Tier, parent block.Hash, blocks []block.Hash) {
+func (l *log) StoredBelow(t block.Tier, parent block.Hash, blocks []block.Hash) {
 	*l = append(*l, fmt.Sprintf("%v has %v after %d", t, blocks, parent))
 }
 
-func (l *log) Removed(t Tier, blocks []block.Hash) {
+func (l *log) RemovedBelow(t block.Tier, blocks []block.Hash) {
 	*l = append(*l, fmt.Sprintf("%v lost %v", t, blocks))
 }
 
@@ -33,8 +33,9 @@ func tiered(t testing.TB, host, disk int, sink TierSink) *Sim {
 	cfg.SpeedUp = 1
 	// 100 and 10 tokens a millisecond.
 	row := float64(cfg.Shape.KVBytes(cfg.Numerics))
-	cfg.Tiers = TierConfig{HostBlocks: host, DiskBlocks: disk, HostBytesPerSecond: row * 100_000, DiskBytesPerSecond: row * 10_000, Sink: sink}
+	cfg.Tiers = TierConfig{HostBlocks: host, DiskBlocks: disk, HostBytesPerSecond: row * 100_000, DiskBytesPerSecond: row * 10_000}
 	s, _ := open(t, cfg, 64)
+	s.SetTierSink(sink)
 	return s
 }
 
@@ -48,7 +49,7 @@ func TestBlocksGoDownTheTiersTheLongestUnusedFirst(t *testing.T) {
 	for _, h := range []block.Hash{1, 2, 3} {
 		s.DeviceRemoved(h)
 	}
-	if s.tiers.fetch(2, 0, testBlock).from != [tierCount]int{Host: testBlock} || s.tiers.fetch(1, 0, testBlock).from != [tierCount]int{Disk: testBlock} {
+	if s.tiers.fetch(2, 0, testBlock).from != [block.Tiers]int{block.Host: testBlock} || s.tiers.fetch(1, 0, testBlock).from != [block.Tiers]int{block.Disk: testBlock} {
 		t.Error("a block is not where it went")
 	}
 	s.DeviceStored(101, 2) // it came back to the device, and goes again
@@ -81,10 +82,10 @@ func TestADiskAloneTakesWhatTheDeviceGivesUp(t *testing.T) {
 // gave up last is found.
 func TestTiersHoldWhatTheyTold(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	var books [tierCount][]block.Hash
+	var books [block.Tiers][]block.Hash
 	s := tiered(t, 3, 5, sinkFuncs{
-		func(at Tier, h block.Hash) { books[at] = append(books[at], h) },
-		func(at Tier, h block.Hash) {
+		func(at block.Tier, h block.Hash) { books[at] = append(books[at], h) },
+		func(at block.Tier, h block.Hash) {
 			i := slices.Index(books[at], h)
 			if i < 0 {
 				t.Fatalf("%v lost %d, which it never had", at, h)
@@ -108,18 +109,20 @@ func TestTiersHoldWhatTheyTold(t *testing.T) {
 		}
 		for i, book := range books {
 			if len(book) != s.tiers.lower[i].order.Len() || len(book) != len(s.tiers.lower[i].at) || len(book) > s.tiers.lower[i].capacity {
-				t.Fatalf("%v: told of %v, holds %d", Tier(i), book, s.tiers.lower[i].order.Len())
+				t.Fatalf("%v: told of %v, holds %d", block.Tier(i), book, s.tiers.lower[i].order.Len())
 			}
 		}
 	}
 }
 
 type sinkFuncs struct {
-	stored, removed func(Tier, block.Hash)
+	stored, removed func(block.Tier, block.Hash)
 }
 
-func (f sinkFuncs) Stored(t Tier, _ block.Hash, blocks []block.Hash) { f.stored(t, blocks[0]) }
-func (f sinkFuncs) Removed(t Tier, blocks []block.Hash)              { f.removed(t, blocks[0]) }
+func (f sinkFuncs) StoredBelow(t block.Tier, _ block.Hash, blocks []block.Hash) {
+	f.stored(t, blocks[0])
+}
+func (f sinkFuncs) RemovedBelow(t block.Tier, blocks []block.Hash) { f.removed(t, blocks[0]) }
 
 // A prompt takes the time of its computed tokens and of loading the others, and answers as before.
 func TestBlocksOfALowerTierAreLoadedAndNotComputed(t *testing.T) {

@@ -65,6 +65,9 @@ func ShapeNames() []string {
 	return names
 }
 
+// ServedName is the name under which a simulated model is served where no other is given.
+func (s Shape) ServedName() string { return s.Name + "-sim" }
+
 // Numerics is how weights, keys and values are kept.
 type Numerics string
 
