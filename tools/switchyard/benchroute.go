@@ -34,9 +34,10 @@ type benchRouteCmd struct {
 	TTFT        time.Duration `help:"Target of goodput: time to the first token." default:"2s" name:"ttft"`
 	ITL         time.Duration `help:"Target of goodput: mean time between a request's other tokens." default:"50ms" name:"itl"`
 
-	PrefillWeight float64 `help:"kv: weight of the prefill time of the request's uncached tokens." default:"8"`
-	DecodeWeight  float64 `help:"kv: weight of the decode term." default:"1"`
-	Decode        string  `help:"kv: form of the decode term (${enum})." default:"step" enum:"step,own,others,both,stall"`
+	PrefillWeight float64 `help:"kv: weight of the prefill time of the request's uncached tokens." default:"6"`
+	DecodeWeight  float64 `help:"kv: weight of the decode term." default:"0.1"`
+	StallWeight   float64 `help:"kv: weight of that prefill time for each sequence that generates there." default:"0.01"`
+	Decode        string  `help:"kv: form of the decode term (${enum})." default:"own" enum:"step,own,others"`
 	Temperature   float64 `help:"kv: how random the choice is; 0 takes the lowest cost." default:"0"`
 	Pending       bool    `help:"kv: blocks that a worker is about to compute count as resident." default:"true" negatable:""`
 	JSON          bool    `help:"Print one JSON object a line: bench, case, figure, value, unit." name:"json"`
@@ -114,7 +115,7 @@ func (c *benchRouteCmd) policies() []string {
 
 func (c *benchRouteCmd) kv() route.KVConfig {
 	return route.KVConfig{
-		PrefillWeight: c.PrefillWeight, DecodeWeight: c.DecodeWeight, Decode: route.DecodeForm(c.Decode),
+		PrefillWeight: c.PrefillWeight, DecodeWeight: c.DecodeWeight, StallWeight: c.StallWeight, Decode: route.DecodeForm(c.Decode),
 		Temperature: c.Temperature, Pending: c.Pending,
 	}
 }

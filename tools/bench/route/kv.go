@@ -15,9 +15,13 @@ import (
 //	prefill weight · prefill time of the request's uncached tokens
 //	+ prefill time of all tokens that are to be computed there
 //	+ decode weight · decode term
+//	+ stall weight · sequences that generate there · prefill time of the request's uncached tokens
+//
+// The last term is what the others lose, whose tokens wait for the pieces of the prompt.
 type KVConfig struct {
-	PrefillWeight, DecodeWeight float64
-	Decode                      DecodeForm
+	PrefillWeight, DecodeWeight, StallWeight float64
+
+	Decode DecodeForm
 	// Temperature makes the choice random, p ~ exp(-cost / ((max - min) · T)); 0 takes the lowest cost.
 	Temperature float64
 	// Pending says that blocks count as resident on a worker that is about to compute them.
@@ -34,13 +38,9 @@ const (
 	Own DecodeForm = "own"
 	// Others is how much longer the steps of the sequences there get, for as many steps.
 	Others DecodeForm = "others"
-	// Both is the sum of Own and Others.
-	Both DecodeForm = "both"
-	// Stall is how long the sequences there wait for the request's prefill.
-	Stall DecodeForm = "stall"
 )
 
-var decodeForms = []DecodeForm{Step, Own, Others, Both, Stall}
+var decodeForms = []DecodeForm{Step, Own, Others}
 
 // DefaultKV is what was found best; docs/routing-study.md has the figures.
 func DefaultKV() KVConfig {
@@ -52,7 +52,7 @@ func (c KVConfig) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value float64
-	}{{"prefill-weight", c.PrefillWeight}, {"decode-weight", c.DecodeWeight}, {"temperature", c.Temperature}} {
+	}{{"prefill-weight", c.PrefillWeight}, {"decode-weight", c.DecodeWeight}, {"stall-weight", c.StallWeight}, {"temperature", c.Temperature}} {
 		if !(f.value >= 0 && f.value <= math.MaxFloat32) { // not a number is neither
 			return fmt.Errorf("%s is %v, want at least 0", f.name, f.value)
 		}
@@ -121,7 +121,8 @@ func (p *kv) Pick(_ time.Duration, r *Request) Choice {
 	l := lowest{random: p.random}
 	for w := range p.workers {
 		p.miss[w] = p.uncached(w, r)
-		p.costs[w] = p.cfg.PrefillWeight*p.prefill(p.miss[w]) + p.prefill(p.queued(w)) + p.cfg.DecodeWeight*p.decode(w, p.miss[w])
+		weight := p.cfg.PrefillWeight + p.cfg.StallWeight*float64(p.running(w))
+		p.costs[w] = weight*p.prefill(p.miss[w]) + p.prefill(p.queued(w)) + p.cfg.DecodeWeight*p.decode(w, p.miss[w])
 		l.offer(w, p.costs[w])
 	}
 	if p.cfg.Temperature > 0 {
@@ -130,27 +131,25 @@ func (p *kv) Pick(_ time.Duration, r *Request) Choice {
 	return Choice{Worker: l.best, Uncached: p.miss[l.best]}
 }
 
+// running is how many sequences generate on a worker, or soon will.
+func (p *kv) running(w int) int {
+	return p.workers[w].report.Decoding + p.workers[w].report.Waiting + len(p.workers[w].bookings)
+}
+
 // decode is the decode term of a worker's cost, in ms.
 func (p *kv) decode(w int, miss int) float64 {
 	if p.cfg.DecodeWeight == 0 {
 		return 0
 	}
-	a := &p.workers[w]
 	size := float64(p.cluster.Config.BlockTokens)
 	steps := p.output.sum / p.output.n
-	used := float64(a.report.Used) + float64(a.decode)/size
+	used := float64(p.workers[w].report.Used) + float64(p.workers[w].decode)/size
 	with := p.decodeStep(used + (float64(miss)+steps)/size)
-	running := float64(a.report.Decoding + len(a.bookings))
-	own, others := steps*with, steps*(with-p.decodeStep(used))*running
 	switch p.cfg.Decode {
 	case Own:
-		return own
+		return steps * with
 	case Others:
-		return others
-	case Both:
-		return own + others
-	case Stall:
-		return p.prefill(miss) * running
+		return steps * (with - p.decodeStep(used)) * float64(p.running(w))
 	}
 	return with
 }
