@@ -48,7 +48,7 @@ var (
 		}),
 		"processor": of(processor.DefaultConfig, everyService, map[string]string{
 			"nats": free, "model": `""`, "name": free, "default_max_tokens": "0", "max_requests": "0", "max_body_bytes": "0", "migrations": "-1",
-			"dispatch_wait": "-1s", "router.policy": "whim", "router.prefill_weight": "-1", "router.decode_weight": "-1", "router.host_credit": "2",
+			"dispatch_wait": "-1s", "router.policy": "whim", "router.prefill_weight": "-1", "router.decode_weight": "-1", "router.stall_weight": "-1", "router.host_credit": "2",
 			"router.disk_credit": "-1", "router.pending_credit": "1.5", "router.temperature": "-1", "router.memory_bytes": "0", "router.assume_for": "0s",
 		}),
 		"prefillworker": of(prefillworker.DefaultConfig, everyService, everyWorker, map[string]string{

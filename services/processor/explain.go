@@ -19,13 +19,13 @@ func (p *Processor) ExplainRoute(ctx context.Context, r *processorv1.ExplainRout
 	})
 	out := &processorv1.ExplainRouteResponse{
 		PromptTokens: uint32(len(base.GetPrompt())), Policy: string(weights.Policy),
-		PrefillWeight: weights.PrefillWeight, DecodeWeight: weights.DecodeWeight,
+		PrefillWeight: weights.PrefillWeight, DecodeWeight: weights.DecodeWeight, StallWeight: weights.StallWeight,
 	}
 	for _, e := range list {
 		t := &e.Terms
 		out.Candidates = append(out.Candidates, &processorv1.Candidate{
 			Worker: e.ID.Name, Incarnation: e.ID.Incarnation, Excluded: e.Excluded, Cost: e.Cost,
-			Prefill: t.Prefill, Queue: t.Queue, Decode: t.Decode, InBlocks: t.InBlocks, UncachedTokens: t.UncachedTokens,
+			Prefill: t.Prefill, Queue: t.Queue, Decode: t.Decode, Stall: t.Stall, InBlocks: t.InBlocks, UncachedTokens: t.UncachedTokens,
 			DeviceBlocks: uint32(t.DeviceBlocks), HostBlocks: uint32(t.HostBlocks), DiskBlocks: uint32(t.DiskBlocks), PendingBlocks: uint32(t.PendingBlocks),
 		})
 	}

@@ -18,6 +18,7 @@ type Weights struct {
 	Policy        Policy  `yaml:"policy" json:"policy" help:"how the decode worker is picked: kv, round-robin, random, least-loaded, power-of-two, session or direct"`
 	PrefillWeight float64 `yaml:"prefill_weight" json:"prefill_weight" help:"weight of the time to compute the prompt's uncached tokens"`
 	DecodeWeight  float64 `yaml:"decode_weight" json:"decode_weight" help:"weight of the time to generate the answer beside the running sequences"`
+	StallWeight   float64 `yaml:"stall_weight" json:"stall_weight" help:"weight of the time to compute those, for each sequence that runs there and waits meanwhile"`
 	HostCredit    float64 `yaml:"host_credit" json:"host_credit" help:"how much of a block in host memory counts as cached, 0 to 1"`
 	DiskCredit    float64 `yaml:"disk_credit" json:"disk_credit" help:"how much of a block on disk counts as cached, 0 to 1"`
 	PendingCredit float64 `yaml:"pending_credit" json:"pending_credit" help:"how much of a block counts as cached that a request sent before will compute, 0 to 1"`
@@ -26,7 +27,7 @@ type Weights struct {
 
 // DefaultWeights are those that did best in docs/routing-study.md.
 func DefaultWeights() Weights {
-	return Weights{Policy: KV, PrefillWeight: 8, DecodeWeight: 1, HostCredit: 0.75, DiskCredit: 0.25, PendingCredit: 1}
+	return Weights{Policy: KV, PrefillWeight: 4, DecodeWeight: 0.1, StallWeight: 0.01, HostCredit: 0.75, DiskCredit: 0.25, PendingCredit: 1}
 }
 
 // DefaultConfig has the default weights.
@@ -44,7 +45,7 @@ func (w Weights) Validate() error {
 		name       string
 		value, max float64
 	}{
-		{"prefill_weight", w.PrefillWeight, most}, {"decode_weight", w.DecodeWeight, most}, {"host_credit", w.HostCredit, 1},
+		{"prefill_weight", w.PrefillWeight, most}, {"decode_weight", w.DecodeWeight, most}, {"stall_weight", w.StallWeight, most}, {"host_credit", w.HostCredit, 1},
 		{"disk_credit", w.DiskCredit, 1}, {"pending_credit", w.PendingCredit, 1}, {"temperature", w.Temperature, most},
 	} {
 		if !(f.value >= 0 && f.value <= f.max) { // not a number is none

@@ -257,17 +257,17 @@ func TestCandidatesMustBeAbleToServe(t *testing.T) {
 var speed = router.Speed{PrefillToken: time.Millisecond, Step: 10 * time.Millisecond, StepToken: 1e4}
 
 func TestCostIsInMillisecondsOnceASpeedIsKnown(t *testing.T) {
-	r := newRouter(t, func(c *router.Config) { c.PrefillWeight, c.DecodeWeight = 3, 0.5 })
+	r := newRouter(t, func(c *router.Config) { c.PrefillWeight, c.DecodeWeight, c.StallWeight = 3, 0.5, 0.25 })
 	join(t, r, nil, "a", "new")
 	r.Report(id("a"), router.Report{PrefillTokens: 20, Running: 2, DecodeTokens: 100, Speed: speed})
 	p := prompt(40)
 	hold(r, "a", prefix.Device, p, 0, 5)
 	got := explain(t, r, router.Request{Model: model, Tokens: p, MaxOutput: 7})
-	want := router.Terms{DeviceBlocks: 5, UncachedTokens: 20, Prefill: 20, Queue: 20, Decode: 7 * (10 + 0.01*140)}
+	want := router.Terms{DeviceBlocks: 5, UncachedTokens: 20, Prefill: 20, Queue: 20, Decode: 7 * (10 + 0.01*140), Stall: 2 * 20}
 	if diff := cmp.Diff(want, got["a"].Terms, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("terms (-want +got):\n%s", diff)
 	}
-	if cost := 3*want.Prefill + want.Queue + 0.5*want.Decode; got["a"].Cost != cost {
+	if cost := 3*want.Prefill + want.Queue + 0.5*want.Decode + 0.25*want.Stall; got["a"].Cost != cost {
 		t.Errorf("cost %v, want %v", got["a"].Cost, cost)
 	}
 	// One that has not told its speed is taken to be like the others.

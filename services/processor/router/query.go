@@ -178,8 +178,8 @@ type Terms struct {
 	// UncachedTokens is the prompt less what is cached, each tier by its credit.
 	UncachedTokens float64
 	// Prefill is the time to compute those, Queue that of the prompts before it, Decode that of
-	// generating the answer beside the running sequences.
-	Prefill, Queue, Decode float64
+	// generating the answer beside the running sequences, Stall what those wait in all for the prompt.
+	Prefill, Queue, Decode, Stall float64
 	// InBlocks says in which unit.
 	InBlocks bool
 }
@@ -202,6 +202,7 @@ func (r *Router) terms(q *query, i int32) Terms {
 	t.UncachedTokens = q.tokens - s.tokens*credit
 	rates := &s.rates
 	t.Prefill = rates.fixed + rates.token*t.UncachedTokens
+	t.Stall = s.running * t.Prefill
 	t.Decode = rates.step + rates.sequence*(s.running+1) + rates.stepRows*(s.active+q.tokens)
 	if !rates.blocks {
 		t.Decode *= r.outputs(q, s)
@@ -220,7 +221,7 @@ func (r *Router) outputs(q *query, s *seat) float64 {
 
 // cost weighs the terms.
 func (w *Weights) cost(t *Terms) float64 {
-	return w.PrefillWeight*t.Prefill + t.Queue + w.DecodeWeight*t.Decode
+	return w.PrefillWeight*t.Prefill + t.Queue + w.DecodeWeight*t.Decode + w.StallWeight*t.Stall
 }
 
 // load is the cost without the request's own prompt.

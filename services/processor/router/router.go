@@ -9,7 +9,7 @@
 //
 // The cost of a candidate, lowest wins, is
 //
-//	prefill_weight · uncached prompt + active prefill + decode_weight · active decode
+//	prefill_weight · uncached prompt + active prefill + decode_weight · active decode + stall_weight · stall
 //
 // each in predicted milliseconds of that worker, or in blocks while no worker's speed is
 // known; see docs/routing.md. Select and book is one step: two requests at once never

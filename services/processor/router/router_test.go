@@ -39,7 +39,7 @@ var self = router.ProcessorID{Name: "processor", Incarnation: "1"}
 func newSharing(t testing.TB, change func(*router.Config), opt router.Options, names ...string) *router.Router {
 	t.Helper()
 	cfg := router.DefaultConfig()
-	cfg.PrefillWeight = 1
+	cfg.PrefillWeight, cfg.DecodeWeight, cfg.StallWeight = 1, 1, 0
 	if change != nil {
 		change(&cfg)
 	}

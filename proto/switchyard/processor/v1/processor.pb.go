@@ -173,7 +173,9 @@ type ExplainRouteResponse struct {
 	DecodeWeight  float64 `protobuf:"fixed64,4,opt,name=decode_weight,json=decodeWeight,proto3" json:"decode_weight,omitempty"`
 	// All workers: those that may be picked first, cheapest first. With equal costs, a temperature or a
 	// policy other than kv a request may get another one than the first.
-	Candidates    []*Candidate `protobuf:"bytes,5,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	Candidates []*Candidate `protobuf:"bytes,5,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	// One of the weights in force.
+	StallWeight   float64 `protobuf:"fixed64,6,opt,name=stall_weight,json=stallWeight,proto3" json:"stall_weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,8 +245,15 @@ func (x *ExplainRouteResponse) GetCandidates() []*Candidate {
 	return nil
 }
 
-// Candidate is a worker and its cost: prefill_weight · prefill + queue + decode_weight · decode, in
-// predicted milliseconds, or in blocks while no worker's speed is known.
+func (x *ExplainRouteResponse) GetStallWeight() float64 {
+	if x != nil {
+		return x.StallWeight
+	}
+	return 0
+}
+
+// Candidate is a worker and its cost: prefill_weight · prefill + queue + decode_weight · decode +
+// stall_weight · stall, in predicted milliseconds, or in blocks while no worker's speed is known.
 type Candidate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The worker and its life.
@@ -252,7 +261,7 @@ type Candidate struct {
 	Incarnation string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Why it cannot be picked. Unset: it can.
 	Excluded string `protobuf:"bytes,3,opt,name=excluded,proto3" json:"excluded,omitempty"`
-	// The weighted sum of the three times.
+	// The weighted sum of the four times.
 	Cost float64 `protobuf:"fixed64,4,opt,name=cost,proto3" json:"cost,omitempty"`
 	// The time to compute what is not cached of the prompt, that of the prompts before it, and that of
 	// generating the answer beside the running sequences.
@@ -269,8 +278,10 @@ type Candidate struct {
 	PendingBlocks uint32 `protobuf:"varint,12,opt,name=pending_blocks,json=pendingBlocks,proto3" json:"pending_blocks,omitempty"`
 	// The prompt less those, each by its credit.
 	UncachedTokens float64 `protobuf:"fixed64,13,opt,name=uncached_tokens,json=uncachedTokens,proto3" json:"uncached_tokens,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the running sequences wait in all for the prompt: a time like prefill.
+	Stall         float64 `protobuf:"fixed64,14,opt,name=stall,proto3" json:"stall,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Candidate) Reset() {
@@ -390,6 +401,13 @@ func (x *Candidate) GetPendingBlocks() uint32 {
 func (x *Candidate) GetUncachedTokens() float64 {
 	if x != nil {
 		return x.UncachedTokens
+	}
+	return 0
+}
+
+func (x *Candidate) GetStall() float64 {
+	if x != nil {
+		return x.Stall
 	}
 	return 0
 }
@@ -857,7 +875,7 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\x10GenerateResponse\x125\n" +
 	"\x05chunk\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x05chunk\"R\n" +
 	"\x13ExplainRouteRequest\x12;\n" +
-	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"\xe3\x01\n" +
+	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"\x86\x02\n" +
 	"\x14ExplainRouteResponse\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\rR\fpromptTokens\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12%\n" +
@@ -865,7 +883,8 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\rdecode_weight\x18\x04 \x01(\x01R\fdecodeWeight\x12B\n" +
 	"\n" +
 	"candidates\x18\x05 \x03(\v2\".switchyard.processor.v1.CandidateR\n" +
-	"candidates\"\x91\x03\n" +
+	"candidates\x12!\n" +
+	"\fstall_weight\x18\x06 \x01(\x01R\vstallWeight\"\xa7\x03\n" +
 	"\tCandidate\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x1a\n" +
@@ -882,7 +901,8 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\vdisk_blocks\x18\v \x01(\rR\n" +
 	"diskBlocks\x12%\n" +
 	"\x0epending_blocks\x18\f \x01(\rR\rpendingBlocks\x12'\n" +
-	"\x0funcached_tokens\x18\r \x01(\x01R\x0euncachedTokens\"\x10\n" +
+	"\x0funcached_tokens\x18\r \x01(\x01R\x0euncachedTokens\x12\x14\n" +
+	"\x05stall\x18\x0e \x01(\x01R\x05stall\"\x10\n" +
 	"\x0eRoutingRequest\"\xd8\x03\n" +
 	"\x0fRoutingResponse\x12?\n" +
 	"\aworkers\x18\x01 \x03(\v2%.switchyard.processor.v1.RoutedWorkerR\aworkers\x12\x1c\n" +
