@@ -16,7 +16,7 @@ import (
 type benchRouteCmd struct {
 	Trace          string    `help:"A JSON object a line: timestamp (ms), input_length, output_length, hash_ids (one per 512 tokens of the prompt)." placeholder:"FILE" xor:"trace"`
 	Synthetic      int       `help:"Instead of a trace, so many generated requests of conversations." placeholder:"N" xor:"trace"`
-	Policy         []string  `help:"Policies to compare (${enum}); all by default." enum:"round-robin,random,least-loaded,power-of-two,dynamo,kv"`
+	Policy         []string  `help:"Policies to compare (${enum}); all by default." enum:"round-robin,random,least-loaded,power-of-two,dynamo,exact,kv"`
 	Rate           float64   `help:"How many times as fast as it was recorded the trace is replayed." default:"1"`
 	Load           []float64 `help:"Instead of a rate, shares of the rate of saturation, like 0.5,0.8,0.95." placeholder:"SHARE,..."`
 	Saturation     float64   `help:"The rate of saturation, for --load; found if not given." placeholder:"RATE"`
@@ -34,12 +34,13 @@ type benchRouteCmd struct {
 	TTFT        time.Duration `help:"Target of goodput: time to the first token." default:"2s" name:"ttft"`
 	ITL         time.Duration `help:"Target of goodput: mean time between a request's other tokens." default:"50ms" name:"itl"`
 
-	PrefillWeight float64 `help:"kv: weight of the prefill time of the request's uncached tokens." default:"6"`
+	PrefillWeight float64 `help:"kv: weight of the prefill time of the request's uncached tokens." default:"4"`
 	DecodeWeight  float64 `help:"kv: weight of the decode term." default:"0.1"`
 	StallWeight   float64 `help:"kv: weight of that prefill time for each sequence that generates there." default:"0.01"`
 	Decode        string  `help:"kv: form of the decode term (${enum})." default:"own" enum:"step,own,others"`
 	Temperature   float64 `help:"kv: how random the choice is; 0 takes the lowest cost." default:"0"`
-	Pending       bool    `help:"kv: blocks that a worker is about to compute count as resident." default:"true" negatable:""`
+	PendingCredit float64 `help:"kv: how much of a block counts as resident that a worker is about to compute." default:"1"`
+	Speeds        string  `help:"kv: what workers report of their speed (${enum}): lines through the timing model, or what the product's learner makes of the passes." default:"fitted" enum:"fitted,learned"`
 	JSON          bool    `help:"Print one JSON object a line: bench, case, figure, value, unit." name:"json"`
 }
 
@@ -116,7 +117,7 @@ func (c *benchRouteCmd) policies() []string {
 func (c *benchRouteCmd) kv() route.KVConfig {
 	return route.KVConfig{
 		PrefillWeight: c.PrefillWeight, DecodeWeight: c.DecodeWeight, StallWeight: c.StallWeight, Decode: route.DecodeForm(c.Decode),
-		Temperature: c.Temperature, Pending: c.Pending,
+		Temperature: c.Temperature, PendingCredit: c.PendingCredit, Speeds: route.SpeedSource(c.Speeds),
 	}
 }
 

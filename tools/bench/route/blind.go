@@ -8,10 +8,10 @@ import (
 // deaf is a policy that needs no news.
 type deaf struct{}
 
-func (deaf) Booked(Booking)     {}
-func (deaf) FirstToken(Booking) {}
-func (deaf) Ended(Booking)      {}
-func (deaf) Report(int, Report) {}
+func (deaf) Booked(Booking)                    {}
+func (deaf) FirstToken(Booking)                {}
+func (deaf) Ended(Booking)                     {}
+func (deaf) Report(time.Duration, int, Report) {}
 
 // roundRobin takes one worker after the other.
 type roundRobin struct {
@@ -54,8 +54,10 @@ func newLeastLoaded(c *Cluster, random *rand.Rand) Policy {
 	return &leastLoaded{ledger: newLedger(c.Config.Workers), random: random}
 }
 
-func (p *leastLoaded) Booked(b Booking)            { p.ledger.Booked(b) }
-func (p *leastLoaded) Report(worker int, r Report) { p.ledger.Report(worker, r) }
+func (p *leastLoaded) Booked(b Booking) { p.ledger.Booked(b) }
+func (p *leastLoaded) Report(now time.Duration, worker int, r Report) {
+	p.ledger.Report(now, worker, r)
+}
 
 func (p *leastLoaded) Pick(_ time.Duration, r *Request) Choice {
 	l := lowest{random: p.random}

@@ -19,6 +19,15 @@ type cache struct {
 	spare int32 // list of unused nodes by next
 	first int32 // most recent
 	last  int32
+
+	watch watcher // nil: nobody
+}
+
+// watcher is told when blocks of a run, the first of which is its block from and the last
+// its block to-1, become resident or are evicted.
+type watcher interface {
+	stored(run int32, from, to int)
+	removed(run int32, from, to int)
 }
 
 // node is a run with at least one resident block or holder.
@@ -85,6 +94,9 @@ func (c *cache) grow(run int32, blocks int) int {
 	n := &c.nodes[c.at[run]]
 	added := max(0, blocks-int(n.blocks))
 	n.blocks += int32(added)
+	if added > 0 && c.watch != nil {
+		c.watch.stored(run, blocks-added, blocks)
+	}
 	return added
 }
 
@@ -119,10 +131,14 @@ func (c *cache) free(blocks, generated int) {
 // evict takes at most so many blocks from the least recently used run.
 func (c *cache) evict(blocks int) {
 	n := c.last
-	gone := min(blocks, int(c.nodes[n].blocks))
+	had, run := int(c.nodes[n].blocks), c.nodes[n].run
+	gone := min(blocks, had)
 	c.nodes[n].blocks -= int32(gone)
 	c.idle -= gone
-	if c.nodes[n].blocks == 0 {
+	if run != none && c.watch != nil {
+		c.watch.removed(run, had-gone, had)
+	}
+	if gone == had {
 		c.unlink(n)
 		c.drop(n)
 	}

@@ -10,24 +10,24 @@ import (
 // first, for requests that come one after the other.
 type reference struct {
 	capacity int
-	blocks   []block
+	blocks   []entry
 }
 
-type block struct {
+type entry struct {
 	run   int32
 	place int
 }
 
-func (p *reference) touch(b block) {
-	p.blocks = append(slices.DeleteFunc(p.blocks, func(o block) bool { return o == b }), b)
+func (p *reference) touch(b entry) {
+	p.blocks = append(slices.DeleteFunc(p.blocks, func(o entry) bool { return o == b }), b)
 }
 
 // serve is what happens to a request from its begin to its end, and says how much hit.
 func (p *reference) serve(r *Request, size int, serial int) int {
-	var chain []block
+	var chain []entry
 	for place, run := range r.Runs {
 		for i := range r.tokens(place) / size {
-			chain = append(chain, block{run, i})
+			chain = append(chain, entry{run, i})
 		}
 	}
 	hit := 0
@@ -42,7 +42,7 @@ func (p *reference) serve(r *Request, size int, serial int) int {
 		p.blocks = p.blocks[need-spare:]
 	}
 	for i := range (r.InputTokens+r.OutputTokens-1)/size - r.InputTokens/size {
-		p.touch(block{int32(-2 - serial), -i}) // of the generated ones, the last goes first, as all of one request
+		p.touch(entry{int32(-2 - serial), -i}) // of the generated ones, the last goes first, as all of one request
 	}
 	for _, b := range slices.Backward(chain) {
 		p.touch(b)
@@ -77,7 +77,7 @@ func TestCacheHitsWhatAPlainListOfBlocksHits(t *testing.T) {
 	}
 }
 
-// checkCache checks the counts against the nodes, and that no block is resident without
+// checkCache checks the counts against the nodes, and that no entry is resident without
 // the one that it continues.
 func checkCache(t *testing.T, c *cache, trace *Trace) {
 	t.Helper()

@@ -29,7 +29,7 @@ func newDynamo(c *Cluster, random *rand.Rand) Policy {
 		size: func(r *Request, place int) int { return r.tokens(place) / c.Config.BlockTokens },
 	}
 	for w := range p.active {
-		p.active[w] = make(holdings, c.Runs)
+		p.active[w] = make(holdings, c.Trace.Runs)
 	}
 	return p
 }
@@ -71,7 +71,7 @@ func (p *dynamo) Ended(b Booking) {
 	p.decode[b.Worker] -= p.fresh(b.Worker, b.Request)
 }
 
-func (p *dynamo) Report(int, Report) {}
+func (p *dynamo) Report(time.Duration, int, Report) {}
 
 // holdings count, by run, the requests that have it.
 type holdings []uint16

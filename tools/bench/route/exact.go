@@ -1,70 +1,16 @@
 package route
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/engine/sim/timing"
 )
 
-// KVConfig are the weights of the kv policy, whose cost of a worker is, in predicted ms,
-//
-//	prefill weight · prefill time of the request's uncached tokens
-//	+ prefill time of all tokens that are to be computed there
-//	+ decode weight · decode term
-//	+ stall weight · sequences that generate there · prefill time of the request's uncached tokens
-//
-// The last term is what the others lose, whose tokens wait for the pieces of the prompt.
-type KVConfig struct {
-	PrefillWeight, DecodeWeight, StallWeight float64
-
-	Decode DecodeForm
-	// Temperature makes the choice random, p ~ exp(-cost / ((max - min) · T)); 0 takes the lowest cost.
-	Temperature float64
-	// Pending says that blocks count as resident on a worker that is about to compute them.
-	Pending bool
-}
-
-// DecodeForm is what the decode term of a worker's cost is.
-type DecodeForm string
-
-const (
-	// Step is one decode step of the worker with the request.
-	Step DecodeForm = "step"
-	// Own is all of the request's decode steps there, as many as requests had so far on average.
-	Own DecodeForm = "own"
-	// Others is how much longer the steps of the sequences there get, for as many steps.
-	Others DecodeForm = "others"
-)
-
-var decodeForms = []DecodeForm{Step, Own, Others}
-
-// DefaultKV is what was found best; docs/routing-study.md has the figures.
-func DefaultKV() KVConfig {
-	return KVConfig{PrefillWeight: 8, DecodeWeight: 1, Decode: Step, Pending: true}
-}
-
-// Validate names the first field that cannot be.
-func (c KVConfig) Validate() error {
-	for _, f := range []struct {
-		name  string
-		value float64
-	}{{"prefill-weight", c.PrefillWeight}, {"decode-weight", c.DecodeWeight}, {"stall-weight", c.StallWeight}, {"temperature", c.Temperature}} {
-		if !(f.value >= 0 && f.value <= math.MaxFloat32) { // not a number is neither
-			return fmt.Errorf("%s is %v, want at least 0", f.name, f.value)
-		}
-	}
-	if !slices.Contains(decodeForms, c.Decode) {
-		return fmt.Errorf("decode is %q, want one of %v", c.Decode, decodeForms)
-	}
-	return nil
-}
-
-// kv is the cost in predicted milliseconds.
-type kv struct {
+// exact is the kv policy with the timing model itself in place of what workers learn of their
+// speed, and with the forms of the decode term that were tried.
+type exact struct {
 	ledger
 	cfg     KVConfig
 	cluster *Cluster
@@ -77,47 +23,49 @@ type kv struct {
 
 type mean struct{ sum, n float64 }
 
-func newKV(c *Cluster, random *rand.Rand, cfg KVConfig) Policy {
-	p := &kv{
+func newExact(c *Cluster, random *rand.Rand, cfg KVConfig) Policy {
+	p := &exact{
 		ledger: newLedger(c.Config.Workers), cfg: cfg, cluster: c, random: random, pending: make([]holdings, c.Config.Workers),
 		costs: make([]float64, c.Config.Workers), miss: make([]int, c.Config.Workers), output: mean{256, 1},
 	}
 	for w := range p.pending {
-		p.pending[w] = make(holdings, c.Runs)
+		p.pending[w] = make(holdings, c.Trace.Runs)
 	}
 	return p
 }
 
-func (p *kv) step(s timing.Step) float64 { return float64(p.cluster.Config.Timing.Step(s)) / 1e6 }
+func (p *exact) step(s timing.Step) float64 { return float64(p.cluster.Config.Timing.Step(s)) / 1e6 }
 
 // prefill is the time to compute so many tokens, in ms.
-func (p *kv) prefill(tokens int) float64 {
+func (p *exact) prefill(tokens int) float64 {
 	most := p.cluster.Config.PassTokens
 	return float64(tokens/most)*p.step(timing.Step{PromptTokens: most}) + p.step(timing.Step{PromptTokens: tokens % most})
 }
 
-func (p *kv) uncached(w int, r *Request) int {
-	c := p.cluster
-	size := c.Config.BlockTokens
-	if !p.cfg.Pending {
-		return r.InputTokens - c.Resident(w, r)*size
+// uncached are the tokens that are to be computed on a worker.
+func (p *exact) uncached(w int, r *Request) int {
+	size, most := p.cluster.Config.BlockTokens, (r.InputTokens-1)/p.cluster.Config.BlockTokens
+	held := p.cluster.Resident(w, r)
+	if p.cfg.PendingCredit == 0 {
+		return r.InputTokens - held*size
 	}
-	most, blocks := (r.InputTokens-1)/size, 0
+	blocks := 0
 	for place, run := range r.Runs {
 		whole := r.tokens(place) / size
 		here := whole
 		if p.pending[w][run] == 0 {
-			here = min(whole, c.caches[w].resident(run))
+			here = min(whole, p.cluster.caches[w].resident(run))
 		}
 		blocks += here
 		if here < whole {
 			break
 		}
 	}
-	return r.InputTokens - min(blocks, most)*size
+	pending := min(blocks, most) - held
+	return r.InputTokens - held*size - int(p.cfg.PendingCredit*float64(pending*size))
 }
 
-func (p *kv) Pick(_ time.Duration, r *Request) Choice {
+func (p *exact) Pick(_ time.Duration, r *Request) Choice {
 	l := lowest{random: p.random}
 	for w := range p.workers {
 		p.miss[w] = p.uncached(w, r)
@@ -132,12 +80,12 @@ func (p *kv) Pick(_ time.Duration, r *Request) Choice {
 }
 
 // running is how many sequences generate on a worker, or soon will.
-func (p *kv) running(w int) int {
+func (p *exact) running(w int) int {
 	return p.workers[w].report.Decoding + p.workers[w].report.Waiting + len(p.workers[w].bookings)
 }
 
 // decode is the decode term of a worker's cost, in ms.
-func (p *kv) decode(w int, miss int) float64 {
+func (p *exact) decode(w int, miss int) float64 {
 	if p.cfg.DecodeWeight == 0 {
 		return 0
 	}
@@ -155,12 +103,12 @@ func (p *kv) decode(w int, miss int) float64 {
 }
 
 // decodeStep is the time of a step that only generates, in ms.
-func (p *kv) decodeStep(used float64) float64 {
+func (p *exact) decodeStep(used float64) float64 {
 	return p.step(timing.Step{Decoding: 1, PoolUsed: min(1, used/float64(p.cluster.Config.PoolBlocks))})
 }
 
 // draw picks a worker at random, cheap ones rather than dear ones.
-func (p *kv) draw() int {
+func (p *exact) draw() int {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, c := range p.costs {
 		lo, hi = min(lo, c), max(hi, c)
@@ -181,14 +129,14 @@ func (p *kv) draw() int {
 	return len(p.costs) - 1
 }
 
-func (p *kv) Booked(b Booking) {
+func (p *exact) Booked(b Booking) {
 	p.ledger.Booked(b)
 	p.pending[b.Worker].add(b.Request)
 }
 
-func (p *kv) FirstToken(b Booking) { p.pending[b.Worker].remove(b.Request) }
+func (p *exact) FirstToken(b Booking) { p.pending[b.Worker].remove(b.Request) }
 
-func (p *kv) Ended(b Booking) {
+func (p *exact) Ended(b Booking) {
 	p.output.sum += float64(b.Request.OutputTokens)
 	p.output.n++
 }

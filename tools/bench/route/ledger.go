@@ -1,6 +1,9 @@
 package route
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // ledger is what a processor knows of the workers' load: their last reports, and the
 // bookings that those do not include.
@@ -29,7 +32,7 @@ func (l *ledger) Booked(b Booking) {
 }
 
 // Report implements Policy.
-func (l *ledger) Report(worker int, r Report) {
+func (l *ledger) Report(_ time.Duration, worker int, r Report) {
 	a := &l.workers[worker]
 	a.report = r
 	rest := a.bookings[:0]

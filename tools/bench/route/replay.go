@@ -24,7 +24,10 @@ func Run(ctx context.Context, t *Trace, cfg Config, policy string, kv KVConfig, 
 	if err != nil {
 		return Result{}, err
 	}
-	r := newReplay(t, cfg, build)
+	r, err := newReplay(t, cfg, build)
+	if err != nil {
+		return Result{}, fmt.Errorf("policy %s: %w", policy, err)
+	}
 	if err := r.run(ctx, progress); err != nil {
 		return Result{}, err
 	}
@@ -55,23 +58,57 @@ type gap struct {
 // news is what processors tell each other.
 type news struct {
 	at      time.Duration
-	from    int
 	tell    func(Policy, Booking)
 	booking Booking
 }
 
-func newReplay(t *Trace, cfg Config, build maker) *replay {
+func newReplay(t *Trace, cfg Config, build maker) (*replay, error) {
 	r := &replay{cfg: cfg, trace: t, arrivals: arrivals(t, cfg.Rate, cfg.Seed), sequences: make([]sequence, len(t.Requests)), tick: cfg.ReportEvery}
-	cluster := &Cluster{Config: cfg, Runs: t.Runs}
+	cluster := &Cluster{Config: cfg, Trace: t}
 	for range cfg.Workers {
-		w := &worker{cfg: &r.cfg, cache: newCache(cfg.PoolBlocks, t.Runs)}
+		w := &worker{cfg: &r.cfg, cache: newCache(cfg.PoolBlocks, t.Runs), accepted: make([]uint64, cfg.Processors)}
 		r.workers = append(r.workers, w)
 		cluster.caches = append(cluster.caches, w.cache)
 	}
 	for i := range cfg.Processors {
-		r.policies = append(r.policies, build(cluster, rand.New(rand.NewPCG(cfg.Seed, uint64(i)+1))))
+		p, err := build(cluster, i, rand.New(rand.NewPCG(cfg.Seed, uint64(i)+1)))
+		if err != nil {
+			return nil, err
+		}
+		r.policies = append(r.policies, p)
 	}
-	return r
+	r.listen()
+	return r, nil
+}
+
+// listen lets the policies that want it know what becomes resident and is evicted.
+func (r *replay) listen() {
+	for i, w := range r.workers {
+		var all watchers
+		for _, p := range r.policies {
+			if l, ok := p.(listener); ok {
+				all = append(all, l.listen(i))
+			}
+		}
+		if len(all) > 0 {
+			w.cache.watch = all
+		}
+	}
+}
+
+// watchers tells all.
+type watchers []watcher
+
+func (w watchers) stored(run int32, from, to int) {
+	for _, one := range w {
+		one.stored(run, from, to)
+	}
+}
+
+func (w watchers) removed(run int32, from, to int) {
+	for _, one := range w {
+		one.removed(run, from, to)
+	}
 }
 
 func (r *replay) run(ctx context.Context, progress func(int)) error {
@@ -119,13 +156,16 @@ func (r *replay) arrive(index int) error {
 		return fmt.Errorf("request %d: the policy picked worker %d of %d", index+1, choice.Worker, len(r.workers))
 	}
 	w := r.workers[choice.Worker]
-	w.accepted++
+	number := uint64(1)
+	for _, n := range w.accepted {
+		number += n
+	}
 	s := &r.sequences[index]
-	*s = sequence{request: request, booking: Booking{Request: request, Choice: choice, Number: w.accepted}, arrived: now}
+	*s = sequence{request: request, booking: Booking{Request: request, Choice: choice, Number: number, Processor: processor}, arrived: now}
 	begin = time.Now()
 	policy.Booked(s.booking)
 	r.deciding += time.Since(begin)
-	r.share(now, processor, Policy.Booked, s.booking)
+	r.share(now, Policy.Booked, s.booking)
 	w.accept(s)
 	if !w.running {
 		r.start(choice.Worker, now)
@@ -134,11 +174,11 @@ func (r *replay) arrive(index int) error {
 }
 
 // share lets the other processors know.
-func (r *replay) share(now time.Duration, from int, tell func(Policy, Booking), b Booking) {
+func (r *replay) share(now time.Duration, tell func(Policy, Booking), b Booking) {
 	if len(r.policies) == 1 || r.cfg.Share == Never {
 		return
 	}
-	r.news = append(r.news, news{at: now + r.cfg.Share, from: from, tell: tell, booking: b})
+	r.news = append(r.news, news{at: now + r.cfg.Share, tell: tell, booking: b})
 	if r.cfg.Share == 0 {
 		r.deliver(now)
 	}
@@ -150,7 +190,7 @@ func (r *replay) deliver(now time.Duration) {
 		n := r.news[0]
 		r.news = r.news[1:]
 		for i, p := range r.policies {
-			if i != n.from {
+			if i != n.booking.Processor {
 				n.tell(p, n.booking)
 			}
 		}
@@ -179,22 +219,21 @@ func (r *replay) finish(index int) {
 		r.tell(now, s, Policy.Ended)
 	}
 	if r.cfg.ReportEvery == 0 {
-		r.report(index)
+		r.report(now, index)
 	}
 	r.start(index, now)
 }
 
 // tell lets the processor of a sequence know, and through it the others.
 func (r *replay) tell(now time.Duration, s *sequence, what func(Policy, Booking)) {
-	processor := s.request.index % len(r.policies)
-	what(r.policies[processor], s.booking)
-	r.share(now, processor, what, s.booking)
+	what(r.policies[s.booking.Processor], s.booking)
+	r.share(now, what, s.booking)
 }
 
-func (r *replay) report(index int) {
+func (r *replay) report(now time.Duration, index int) {
 	report := r.workers[index].report()
 	for _, p := range r.policies {
-		p.Report(index, report)
+		p.Report(now, index, report)
 	}
 }
 
@@ -204,7 +243,7 @@ func (r *replay) reports(now time.Duration) {
 		return
 	}
 	for i := range r.workers {
-		r.report(i)
+		r.report(now, i)
 	}
 	r.tick = now - now%r.cfg.ReportEvery + r.cfg.ReportEvery
 }

@@ -44,7 +44,10 @@ func replayed(t *testing.T, cfg Config, policy string, at []time.Duration, reque
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReplay(trace, cfg, build)
+	r, err := newReplay(trace, cfg, build)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.arrivals = at
 	if err := r.run(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -207,8 +210,14 @@ func TestEveryRequestEnds(t *testing.T) {
 		cfg.ReportEvery = time.Duration(random.IntN(2)) * 100 * ms
 		cfg.Processors, cfg.Share = 1+random.IntN(3), time.Duration(random.IntN(3)-1)
 		policy := Policies()[random.IntN(len(Policies()))]
-		build, _ := makerOf(policy, DefaultKV())
-		r := newReplay(synthetic(t, 200, seed), cfg, build)
+		build, err := makerOf(policy, DefaultKV())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newReplay(synthetic(t, 200, seed), cfg, build)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := r.run(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ type Result struct {
 	// Decisions per second of wall time: the only figure that is not the same each time.
 	Decisions float64
 	// Passes is how many passes the workers ran.
-	Passes int64
+	Passes uint64
 }
 
 // Times are a distribution.
@@ -40,7 +40,7 @@ func (r *replay) result(policy string) Result {
 		met           int
 		last, longest time.Duration
 		busy          time.Duration
-		most          int
+		most          uint64
 	)
 	for i := range r.sequences {
 		s := &r.sequences[i]
@@ -54,10 +54,10 @@ func (r *replay) result(policy string) Result {
 		last = max(last, s.ended)
 	}
 	for _, w := range r.workers {
-		busy += w.busy
-		longest = max(longest, w.busy)
-		most = max(most, w.computed)
-		out.Passes += w.passes
+		busy += w.busy()
+		longest = max(longest, w.busy())
+		most = max(most, w.done.PromptTokens)
+		out.Passes += w.done.Passes
 	}
 	begin := r.arrivals[0]
 	span := max(r.arrivals[len(r.arrivals)-1]-begin, time.Nanosecond).Seconds()

@@ -9,11 +9,11 @@ type sequence struct {
 
 	arrived, started, first, ended time.Duration
 
-	hit      int   // tokens that were resident when its prefill began
-	computed int   // tokens of the prompt that are in the pool
-	held     int   // its first runs that it holds
-	own      int   // blocks that it has to itself
-	lastPass int64 // that generates its last token
+	hit      int    // tokens that were resident when its prefill began
+	computed int    // tokens of the prompt that are in the pool
+	held     int    // its first runs that it holds
+	own      int    // blocks that it has to itself
+	lastPass uint64 // that generates its last token
 }
 
 // match is how many leading blocks of the prompt are resident, and in how many runs they

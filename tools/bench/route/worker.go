@@ -2,6 +2,7 @@ package route
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/engine/sim/timing"
@@ -18,16 +19,13 @@ type worker struct {
 	decoding ending
 	context  int64 // tokens of the sequences that generate
 
-	passes  int64 // ended
 	running bool
 	pass    pass
-	busy    time.Duration
+	done    Work
 
-	computed int // prompt tokens
-
-	accepted  uint64 // number of the last request
-	unstarted int    // tokens that the router takes to be uncached, of those that wait
-	remaining int    // tokens of begun prompts
+	accepted  []uint64 // requests, by processor
+	unstarted int      // tokens that the router takes to be uncached, of those that wait
+	remaining int      // tokens of begun prompts
 	finished  []*sequence
 	begun     []*sequence // that got their first token in the last pass
 }
@@ -46,6 +44,7 @@ type piece struct {
 }
 
 func (w *worker) accept(s *sequence) {
+	w.accepted[s.booking.Processor]++
 	w.waiting = append(w.waiting, s)
 	w.unstarted += s.booking.Uncached
 }
@@ -89,11 +88,10 @@ func (w *worker) add(s *sequence, most int, step *timing.Step) int {
 
 // finish ends the pass: begun and finished then hold whom it gave a first or last token.
 func (w *worker) finish() {
-	w.busy += w.pass.took
-	w.passes++
+	w.count()
 	w.begun, w.finished = w.begun[:0], w.finished[:0]
 	w.context += int64(len(w.decoding))
-	for len(w.decoding) > 0 && w.decoding[0].lastPass == w.passes {
+	for len(w.decoding) > 0 && w.decoding[0].lastPass == w.done.Passes {
 		s := heap.Pop(&w.decoding).(*sequence)
 		w.context -= int64(s.request.InputTokens + s.request.OutputTokens)
 		w.end(s)
@@ -101,10 +99,24 @@ func (w *worker) finish() {
 	for _, p := range w.pass.pieces {
 		p.sequence.compute(w.cache, p.tokens, w.cfg.BlockTokens)
 		w.remaining -= p.tokens
-		w.computed += p.tokens
+		w.done.PromptTokens += uint64(p.tokens)
 	}
 	w.promote()
 }
+
+// count notes the pass that ends.
+func (w *worker) count() {
+	w.done.Passes++
+	w.done.Generated += uint64(len(w.decoding))
+	if len(w.pass.pieces) > 0 {
+		w.done.PromptBusy += w.pass.took
+	} else {
+		w.done.DecodeBusy += w.pass.took
+	}
+}
+
+// busy is how long it computed so far.
+func (w *worker) busy() time.Duration { return w.done.PromptBusy + w.done.DecodeBusy }
 
 // promote lets the sequences generate whose prompts are computed: each has its first token.
 func (w *worker) promote() {
@@ -116,11 +128,13 @@ func (w *worker) promote() {
 		}
 		s.first = w.pass.ends
 		w.begun = append(w.begun, s)
+		w.done.Generated++
+		w.done.FirstTokens++
 		if s.request.OutputTokens == 1 {
 			w.end(s)
 			continue
 		}
-		s.lastPass = w.passes + int64(s.request.OutputTokens) - 1
+		s.lastPass = w.done.Passes + uint64(s.request.OutputTokens) - 1
 		w.context += int64(s.request.InputTokens + 1)
 		heap.Push(&w.decoding, s)
 	}
@@ -136,10 +150,17 @@ func (w *worker) end(s *sequence) {
 
 // report is the worker's word on its load.
 func (w *worker) report() Report {
-	return Report{
-		Accepted: w.accepted, Prefill: w.unstarted + w.remaining, Decode: int(w.context),
-		Decoding: len(w.decoding), Waiting: len(w.waiting) + len(w.prompts), Used: w.cache.used,
+	r := Report{
+		AcceptedOf: slices.Clone(w.accepted), Prefill: w.unstarted + w.remaining, Decode: int(w.context), Decoding: len(w.decoding),
+		Waiting: len(w.waiting) + len(w.prompts), Begun: len(w.prompts), Used: w.cache.used, Done: w.done,
 	}
+	for _, n := range w.accepted {
+		r.Accepted += n
+	}
+	for _, s := range w.prompts {
+		r.BegunTokens += s.request.InputTokens
+	}
+	return r
 }
 
 // ending orders the sequences that generate by their last pass, then by arrival.
