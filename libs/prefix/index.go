@@ -1,9 +1,9 @@
 package prefix
 
 import (
+	"math/bits"
 	"sync"
-
-	"github.com/switchyard-llm/switchyard/libs/block"
+	"sync/atomic"
 )
 
 // Slot is a holder of blocks: a (worker, dp_rank) in one life. Slots count from 0 without gaps and are given
@@ -27,160 +27,144 @@ type IndexConfig struct {
 	Bytes int
 }
 
-// Stats are counts since the index was made, but for Slots, Entries, Blocks and Bytes, which are of now.
-type Stats struct {
-	Slots   int // that are given out
-	Entries int // (block, slot, tier) that are held
-	Blocks  int // different blocks that somebody holds
-	Bytes   int // taken for them
-	// Evictions counts the entries that went for the byte budget: what lookups may miss.
-	Evictions uint64
-	// Duplicates counts stored blocks that the slot had in that tier already: one more reference each.
-	Duplicates uint64
-	// IgnoredRemoves counts removed blocks that the slot did not have in that tier.
-	IgnoredRemoves uint64
-}
+const defaultBytes = 4 << 30
 
-// Index tells how many leading blocks of a chain each slot holds. Any goroutine may call any method.
+// Index tells how many leading blocks of a chain each slot holds. Any goroutine may call any method: changes wait
+// for one another, lookups at most for a small part of a change.
 type Index struct {
-	mu     sync.RWMutex
-	slots  []holding // by Slot
-	free   []Slot
-	counts Stats
+	changes sync.Mutex // held by a change from its beginning to its end
+	// mu guards what follows. A long change gives it away now and then, whenever all is consistent.
+	mu sync.RWMutex
+
+	slots  []slotState // by Slot
+	unused []Slot
+	// leaving is the slot whose entries are being taken out, so that lookups pass over the rest; noSlot if none is.
+	leaving Slot
+
+	pages     *pages
+	table     table
+	lists     lists
+	dense     []slotSet // the first stands for none
+	freeDense []uint32
+	ages      ages
+	moment    atomic.Uint64 // counts lookups and changes
+	budget    int
+	repeated  int // blocks with more than one reference in a lane
+	counts    Stats
 }
 
-type holding struct {
+const noSlot Slot = -1
+
+// slotState is what is known of a slot, by tier.
+type slotState struct {
 	live  bool
-	tiers [Tiers]map[block.Hash]uint32 // references of each block
+	lanes [Tiers]laneState
 }
 
 // NewIndex returns an index without slots.
-func NewIndex(IndexConfig) *Index { return &Index{} }
+func NewIndex(config IndexConfig) *Index {
+	if config.Bytes == 0 {
+		config.Bytes = defaultBytes
+	}
+	pages := newPages()
+	return &Index{
+		leaving: noSlot, pages: &pages, table: newTable(&pages), dense: make([]slotSet, 1), budget: config.Bytes,
+	}
+}
 
 // Add gives out a slot that holds nothing.
 func (x *Index) Add() Slot {
+	x.changes.Lock()
+	defer x.changes.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var s Slot
-	if n := len(x.free); n > 0 {
-		s, x.free = x.free[n-1], x.free[:n-1]
+	if n := len(x.unused); n > 0 {
+		s, x.unused = x.unused[n-1], x.unused[:n-1]
 	} else {
 		s = Slot(len(x.slots))
-		x.slots = append(x.slots, holding{})
+		x.slots = append(x.slots, slotState{})
 	}
 	x.slots[s].live = true
+	x.pages.admit(s)
 	x.counts.Slots++
 	return s
 }
 
-// Drop takes a slot back: its holder has left and all its entries with it. Dropping one that is not given out
+// Drop takes a slot back: its holder has left and all its entries vanish at once. Dropping one that is not given out
 // does nothing.
 func (x *Index) Drop(s Slot) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.changes.Lock()
+	defer x.changes.Unlock()
 	if !x.known(s) {
 		return
 	}
-	x.clear(s)
-	x.slots[s].live = false
-	x.free = append(x.free, s)
+	x.takeAll(s)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.slots[s] = slotState{}
+	x.unused = append(x.unused, s)
+	x.pages.leave(s)
 	x.counts.Slots--
 }
 
-// Clear forgets all that the slot holds, in every tier.
+// Clear forgets at once all that the slot holds, in every tier.
 func (x *Index) Clear(s Slot) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.changes.Lock()
+	defer x.changes.Unlock()
 	if x.known(s) {
-		x.clear(s)
+		x.takeAll(s)
 	}
 }
 
+// known says whether a slot is given out; its caller makes a change.
 func (x *Index) known(s Slot) bool { return s >= 0 && int(s) < len(x.slots) && x.slots[s].live }
 
-func (x *Index) clear(s Slot) {
-	for _, held := range x.slots[s].tiers {
-		x.counts.Entries -= len(held)
-	}
-	x.slots[s].tiers = [Tiers]map[block.Hash]uint32{}
-}
+// step is how many runs a change deals with before it lets lookups pass: about 10 µs.
+const (
+	stepRuns   = 8
+	stepBlocks = stepRuns * runBlocks
+)
 
-// Store says that the slot now has the blocks of the chain in the tier, one reference more each. They follow
-// one another, the first follows parent, which may be a root, unknown or wrong: it helps to place them, and no
-// answer depends on it.
-func (x *Index) Store(s Slot, t Tier, parent block.Hash, chain []block.Hash) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.known(s) {
-		return
-	}
-	held := &x.slots[s].tiers[t]
-	if *held == nil {
-		*held = map[block.Hash]uint32{}
-	}
-	for _, h := range chain {
-		if (*held)[h]++; (*held)[h] > 1 {
-			x.counts.Duplicates++
-		} else {
-			x.counts.Entries++
+// takeAll takes the entries of a slot out, step by step; lookups see none from the first step on.
+func (x *Index) takeAll(s Slot) {
+	for more := true; more; {
+		x.mu.Lock()
+		x.leaving = s
+		if more = x.takeSome(s); !more {
+			x.leaving = noSlot
 		}
+		x.mu.Unlock()
 	}
 }
 
-// Remove takes one reference of each block from what the slot has in the tier, in any order. What it does not
-// have is counted and ignored.
-func (x *Index) Remove(s Slot, t Tier, hashes []block.Hash) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.known(s) {
-		return
-	}
-	held := x.slots[s].tiers[t]
-	for _, h := range hashes {
-		switch held[h] {
-		case 0:
-			x.counts.IgnoredRemoves++
-		case 1:
-			delete(held, h)
-			x.counts.Entries--
-		default:
-			held[h]--
-		}
-	}
-}
-
-// Lookup answers for every slot how much of the chain's beginning it holds.
-func (x *Index) Lookup(chain []block.Hash, m *Matches) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	m.reset(len(x.slots))
-	for s := range x.slots {
-		for _, h := range chain {
-			t := x.slots[s].best(h)
-			if t == Tiers {
-				break
+// takeSome takes some of the slot's runs and says whether any are left.
+func (x *Index) takeSome(s Slot) bool {
+	left := stepRuns
+	for t := range Tier(Tiers) {
+		own := &x.slots[s].lanes[t]
+		for ; len(own.runs) > 0; left-- {
+			if left == 0 {
+				return true
 			}
-			m.Depths[s]++
-			if t != Device {
-				m.credit(Slot(s), t, 1)
-			}
+			id := own.runs[len(own.runs)-1]
+			r := x.pages.at(id)
+			x.forget(r, laneOf(s, t))
+			x.trim(id, r)
 		}
+		x.repeated -= len(own.more)
+		*own = laneState{}
 	}
+	return false
 }
 
-// best is the fastest tier that has the block, or Tiers.
-func (h *holding) best(b block.Hash) Tier {
-	for t := range h.tiers {
-		if h.tiers[t][b] > 0 {
-			return Tier(t)
-		}
-	}
-	return Tiers
+// forget takes all blocks of the run from the lane.
+func (x *Index) forget(r *run, l lane) (entries int) {
+	i, _ := x.holderOf(x.holders(r), l)
+	entries = bits.OnesCount64(x.holders(r)[i].bits)
+	x.counts.Entries -= entries
+	x.uninsert(r, i)
+	return entries
 }
 
-// Stats counts what the index has and did.
-func (x *Index) Stats() Stats {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.counts
-}
+func (x *Index) laneState(l lane) *laneState { return &x.slots[l.slot()].lanes[l.tier()] }

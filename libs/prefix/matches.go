@@ -1,5 +1,7 @@
 package prefix
 
+import "math/bits"
+
 // Matches is the answer to a lookup: how many leading blocks of the chain each slot holds. Its owner reuses it
 // for the next lookup, so that lookups do not allocate once it has grown; it belongs to one goroutine at a time.
 type Matches struct {
@@ -12,6 +14,8 @@ type Matches struct {
 
 	// lower has, for the slots of Tiered, how many blocks of the run are credited to the host and the disk.
 	lower [][Tiers - 1]uint32
+	// on is the slots that hold all of a trunk so far; they have no depth yet.
+	on []uint64
 }
 
 // Device is how many blocks of the slot's leading run are on its device.
@@ -42,6 +46,11 @@ func (m *Matches) reset(slots int) {
 		m.lower[s] = [Tiers - 1]uint32{}
 	}
 	m.Tiered = m.Tiered[:0]
+	words := (slots + 63) / 64
+	if cap(m.on) < words {
+		m.on = make([]uint64, words)
+	}
+	m.on = m.on[:words]
 	if cap(m.Depths) < slots {
 		m.Depths = make([]uint32, slots, slots+slots/2)
 		return
@@ -62,4 +71,56 @@ func (m *Matches) credit(s Slot, t Tier, blocks uint32) {
 		m.Tiered = append(m.Tiered, s)
 	}
 	m.lower[s][t-1] += blocks
+}
+
+// narrow keeps of the slots that hold the trunk so far those that have all of its next run; before its first run that
+// is all slots. The others get the depth that they have reached. It says whether there are any.
+func (m *Matches) narrow(full slotSet, depth int) (dropped bool) {
+	if depth == 0 {
+		clear(m.on[copy(m.on, full):])
+		return true
+	}
+	for w, on := range m.on {
+		if on == 0 {
+			continue
+		}
+		if w < len(full) {
+			m.on[w] = on & full[w]
+		} else {
+			m.on[w] = 0
+		}
+		if drop := on &^ m.on[w]; drop != 0 {
+			m.set(w, drop, depth)
+			dropped = true
+		}
+	}
+	return dropped
+}
+
+// settle ends the trunk: all that hold it have reached the depth.
+func (m *Matches) settle(depth int) {
+	for w, on := range m.on {
+		m.set(w, on, depth)
+	}
+}
+
+// set sets the depth of the slots in a word of a set.
+func (m *Matches) set(w int, word uint64, depth int) {
+	if word == ^uint64(0) {
+		for i := range m.Depths[w*64 : w*64+64] {
+			m.Depths[w*64+i] = uint32(depth)
+		}
+		return
+	}
+	for ; word != 0; word &= word - 1 {
+		m.Depths[w*64+bits.TrailingZeros64(word)] = uint32(depth)
+	}
+}
+
+// forget makes the answer for a slot "nothing".
+func (m *Matches) forget(s Slot) {
+	m.Depths[s] = 0
+	if int(s) < len(m.lower) {
+		m.lower[s] = [Tiers - 1]uint32{}
+	}
 }

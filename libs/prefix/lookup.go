@@ -1,0 +1,147 @@
+package prefix
+
+import (
+	"math/bits"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
+)
+
+// Lookup answers for every slot how much of the chain's beginning it holds. It does not allocate once m has grown.
+func (x *Index) Lookup(chain []block.Hash, m *Matches) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	m.reset(len(x.slots))
+	if len(chain) == 0 {
+		return
+	}
+	x.walk(chain, m)
+	if x.leaving != noSlot {
+		m.forget(x.leaving)
+	}
+}
+
+// walk follows the chain run by run. A slot goes on as long as its depth is where the walk is. In dense runs at the
+// beginning those that go on are in m.on, and get their depth when they drop out.
+func (x *Index) walk(chain []block.Hash, m *Matches) {
+	now := x.moment.Add(1)
+	dull := uint64(x.pages.runs / 64) // being wrong by so little does not matter
+	depth, trunk := 0, false
+	at, ok := x.table.find(chain[0])
+	for ok {
+		r := x.pages.at(at.run())
+		i := at.index()
+		n := common(r.hashes[i:r.n], chain[depth:])
+		if now-r.used.Load() > dull {
+			r.used.Store(now)
+		}
+		var more bool
+		if r.dense != 0 && i == 0 && (trunk || depth == 0) {
+			more, trunk = x.narrow(r, depth, n, m), true
+		} else {
+			if trunk {
+				m.settle(depth)
+				trunk = false
+			}
+			more = x.spread(r, i, depth, n, m)
+		}
+		depth += n
+		if !more || depth == len(chain) {
+			break
+		}
+		at, ok = x.follow(at+place(n-1), chain[depth])
+	}
+	if trunk {
+		m.settle(depth)
+	}
+}
+
+// spread moves the slots that are at depth forward by what they hold of the n blocks of the run from the i-th on, and
+// says whether any holds them all.
+func (x *Index) spread(r *run, i, depth, n int, m *Matches) (more bool) {
+	hs := x.holders(r)
+	if r.lower > 0 {
+		return x.spreadTiers(hs, i, depth, n, m)
+	}
+	for k := range hs {
+		d := &m.Depths[hs[k].lane.slot()]
+		if int(*d) != depth {
+			continue
+		}
+		lead := min(leading(hs[k].bits>>i), n)
+		*d += uint32(lead)
+		more = more || lead == n
+	}
+	return more
+}
+
+func (x *Index) spreadTiers(hs []holder, i, depth, n int, m *Matches) (more bool) {
+	for len(hs) > 0 {
+		s := hs[0].lane.slot()
+		tiers := tiersOf(hs)
+		if int(m.Depths[s]) == depth {
+			lead := m.advance(s, hs[:tiers], i, n)
+			more = more || lead == n
+		}
+		hs = hs[tiers:]
+	}
+	return more
+}
+
+// tiersOf is how many of the first holders are of one slot.
+func tiersOf(hs []holder) int {
+	n := 1
+	for n < len(hs) && hs[n].lane.slot() == hs[0].lane.slot() {
+		n++
+	}
+	return n
+}
+
+// narrow takes those that do not hold the first n blocks of a dense run out of m.on, and says whether any are left.
+func (x *Index) narrow(r *run, depth, n int, m *Matches) bool {
+	if dropped := m.narrow(x.dense[r.dense], depth); dropped && r.full < r.held {
+		x.lead(r, depth, n, m)
+	}
+	for _, word := range m.on {
+		if word != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lead moves the slots that have just dropped out forward by what they hold of the run, and takes those back in that
+// have the first n blocks.
+func (x *Index) lead(r *run, depth, n int, m *Matches) {
+	for hs := x.holders(r); len(hs) > 0; {
+		s := hs[0].lane.slot()
+		tiers := tiersOf(hs)
+		if m.on[s>>6]>>(s&63)&1 == 0 && int(m.Depths[s]) == depth {
+			if m.advance(s, hs[:tiers], 0, n) == n {
+				m.on[s>>6] |= 1 << (s & 63)
+			}
+		}
+		hs = hs[tiers:]
+	}
+}
+
+// advance moves a slot forward by what its holders have of n blocks from the i-th on, each credited to its best tier.
+func (m *Matches) advance(s Slot, hs []holder, i, n int) int {
+	var word uint64
+	for _, h := range hs {
+		word |= h.bits >> i
+	}
+	lead := min(leading(word), n)
+	m.Depths[s] += uint32(lead)
+	if lead == 0 {
+		return 0
+	}
+	left := span(0, lead)
+	for _, h := range hs {
+		word := h.bits >> i & left
+		left &^= word
+		if t := h.lane.tier(); t != Device {
+			m.credit(s, t, uint32(bits.OnesCount64(word)))
+		}
+	}
+	return lead
+}
