@@ -49,7 +49,8 @@ type Index struct {
 	ages      ages
 	moment    atomic.Uint64 // counts lookups and changes
 	budget    int
-	repeated  int // blocks with more than one reference in a lane
+	warmed    uint64 // what table.warm returns goes somewhere
+	repeated  int    // blocks with more than one reference in a lane
 	counts    Stats
 }
 

@@ -15,7 +15,12 @@ type listClass struct {
 }
 
 // listCapacity of class 0 is what a run holds itself.
-func listCapacity(class uint8) int { return 2 << class }
+func listCapacity(class uint8) int {
+	if class == 0 {
+		return nearHolders
+	}
+	return 4 << class
+}
 
 func listsPerPage(class uint8) uint32 { return max(1, uint32(listPage/listCapacity(class))) }
 

@@ -80,9 +80,11 @@ func (x *Index) trim(id runID, r *run) {
 	if n == int(r.n) {
 		return
 	}
+	x.warmed += x.table.warm(r.hashes[n:r.n])
 	for i := n; i < int(r.n); i++ {
 		x.table.remove(r.hashes[i], placeOf(id, i))
 	}
+	x.table.settle(int(r.n) - n)
 	r.n = uint8(n)
 	if n > 0 {
 		x.recount(r)

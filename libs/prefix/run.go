@@ -18,21 +18,24 @@ const runBlocks = 64
 // A chain is a walk over runs. Where chains part, the run is split, so that walks enter runs at their beginning and
 // most holders of a run have all of it. That makes walks fast; no answer depends on it.
 type run struct {
-	hashes [runBlocks]block.Hash // of n blocks
-	// near has the holders while they are at most len(near), else list of the shelf of this class does.
-	near  [2]holder
-	used  atomic.Uint64 // moment of the last lookup or store
-	list  uint32
-	class uint8
-	n     uint8 // blocks; 0 in a free run
+	used atomic.Uint64 // moment of the last lookup or store
 	// next and prev are neighbours in some chain, most likely: whoever follows one compares the hash there.
 	next, prev runID
-	age        int32  // place in ages
 	held       uint32 // holders
 	full       uint32 // holders that have every block on the device
 	lower      uint32 // holders in tiers below the device
 	dense      uint32 // place of the bit set of full holders, 0: none
+	age        int32  // place in ages
+	list       uint32
+	n          uint8 // blocks; 0 in a free run
+	class      uint8
+	// near has the holders while they are at most nearHolders, else list of this class does. Here the first shares
+	// a cache line with what is above, the others fill the second, and the hashes begin a third.
+	near   [nearHolders]holder
+	hashes [runBlocks]block.Hash // of n blocks
 }
+
+const nearHolders = 5
 
 // runID names a run; 0 is none. Only free runs have no blocks.
 type runID uint32

@@ -32,7 +32,7 @@ func (x *Index) Stats() Stats {
 func (x *Index) bytes() int {
 	const infoBytes = int(unsafe.Sizeof(pageInfo{})) + int(unsafe.Sizeof((*page)(nil)))
 	n := x.pages.present*pageRuns*runBytes + len(x.pages.info)*infoBytes
-	n += (len(x.table.now) + len(x.table.old)) * bucketBytes
+	n += (len(x.table.now) + len(x.table.old) + len(x.table.spare)) * bucketBytes
 	n += x.lists.bytes() + cap(x.ages)*agedBytes + x.repeated*repeatBytes
 	for _, set := range x.dense {
 		n += cap(set) * 8

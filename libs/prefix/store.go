@@ -15,6 +15,7 @@ func (x *Index) Store(s Slot, t Tier, parent block.Hash, chain []block.Hash) {
 	}
 	for len(chain) > 0 {
 		n := min(len(chain), stepBlocks)
+		x.table.prepare()
 		x.mu.Lock()
 		x.store(laneOf(s, t), parent, chain[:n])
 		x.evict()
@@ -74,13 +75,16 @@ func (x *Index) link(from, to place) {
 func (x *Index) grow(l lane, at place, chain []block.Hash) (int, place) {
 	id, r := x.room(l, at)
 	from := int(r.n)
+	chain = chain[:min(len(chain), runBlocks-from)]
+	x.warmed += x.table.warm(chain)
 	n := 0
-	for ; n < len(chain) && from+n < runBlocks; n++ {
+	for ; n < len(chain); n++ {
 		r.hashes[from+n] = chain[n]
 		if !x.table.add(chain[n], placeOf(id, from+n)) {
 			break
 		}
 	}
+	x.table.settle(n)
 	if from == 0 {
 		r.n = uint8(n)
 		x.insert(id, r, 0, holder{lane: l, bits: span(0, n)})
@@ -116,7 +120,7 @@ func (x *Index) room(l lane, at place) (runID, *run) {
 
 // split moves the blocks of a run from the i-th on into a run of their own.
 func (x *Index) split(id runID, r *run, i int) {
-	tailID, tail := x.pages.take(r.near0(x).slot())
+	tailID, tail := x.pages.take(r.first(x).slot())
 	tail.n = uint8(copy(tail.hashes[:], r.hashes[i:r.n]))
 	for k, h := range tail.hashes[:tail.n] {
 		x.table.move(h, placeOf(id, i+k), placeOf(tailID, k))
@@ -131,7 +135,7 @@ func (x *Index) split(id runID, r *run, i int) {
 	x.trim(id, r)
 }
 
-func (r *run) near0(x *Index) lane { return x.holders(r)[0].lane }
+func (r *run) first(x *Index) lane { return x.holders(r)[0].lane }
 
 // divide gives the holders of a run those bits that move with its blocks from the i-th on.
 func (x *Index) divide(id runID, r *run, tailID runID, tail *run, i int) {

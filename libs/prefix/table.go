@@ -11,11 +11,12 @@ import (
 // a block can be taken out without leaving a mark.
 //
 // Only places are kept; the hash of a block is read from its run. When the table grows or shrinks, the old one is
-// emptied a bucket with each change, so that no call stalls.
+// emptied little by little with the changes, so that no call stalls.
 type table struct {
 	now    buckets
 	old    buckets // being emptied, if any
 	moved  int     // buckets of old that are empty
+	spare  buckets // for now to become, allocated in time
 	blocks int
 	pages  *pages
 }
@@ -32,10 +33,11 @@ type buckets []bucket // a power of two
 const (
 	bucketPlaces = 6
 	bucketBytes  = 32
-	minBuckets   = 16
-	eachTag      = 0x0000_0101_0101_0101
-	eachTagHigh  = eachTag << 7
-	passed       = 1 << 48
+	// minBuckets have room for the blocks of a run beyond four fifths.
+	minBuckets  = 64
+	eachTag     = 0x0000_0101_0101_0101
+	eachTagHigh = eachTag << 7
+	passed      = 1 << 48
 )
 
 func newTable(p *pages) table {
@@ -93,20 +95,41 @@ func (t *table) search(in buckets, h block.Hash, mix uint64) (place, bool) {
 
 func (t *table) hash(p place) block.Hash { return t.pages.at(p.run()).hashes[p.index()] }
 
-// add puts a block whose hash its run has already; it does nothing and returns false if the block has a place.
+// warm fetches what add and remove need of the blocks. The loads do not wait for one another as those of changes do.
+func (t *table) warm(hashes []block.Hash) (sum uint64) {
+	for _, h := range hashes {
+		mix := scatter(h)
+		sum += t.now[t.now.home(mix)].meta
+		if len(t.old) > 0 {
+			sum += t.old[t.old.home(mix)].meta
+		}
+	}
+	return sum
+}
+
+// add puts a block whose hash its run has already; it does nothing and returns false if the block has a place. After
+// some, the caller settles the table.
 func (t *table) add(h block.Hash, p place) bool {
 	mix := scatter(h)
-	if _, ok := t.search(t.now, h, mix); ok {
-		return false
-	}
-	if t.old != nil {
+	if len(t.old) > 0 {
 		if _, ok := t.search(t.old, h, mix); ok {
 			return false
 		}
 	}
-	t.now.put(mix, p)
+	tag := tagOf(mix)
+	b := &t.now[t.now.home(mix)]
+	if b.matches(tag) != 0 || b.meta >= passed {
+		if _, ok := t.search(t.now, h, mix); ok {
+			return false
+		}
+	}
 	t.blocks++
-	t.settle()
+	if free := b.free(); free < bucketPlaces {
+		b.places[free] = p
+		b.meta |= tag << (8 * free)
+		return true
+	}
+	t.now.put(mix, p)
 	return true
 }
 
@@ -121,7 +144,7 @@ func (b buckets) put(mix uint64, p place) {
 	}
 }
 
-// remove takes a block out that is there.
+// remove takes a block out that is there. After some, the caller settles the table.
 func (t *table) remove(h block.Hash, p place) {
 	mix := scatter(h)
 	b, i, slot := t.entry(mix, p)
@@ -130,7 +153,6 @@ func (t *table) remove(h block.Hash, p place) {
 		b[home].meta -= passed
 	}
 	t.blocks--
-	t.settle()
 }
 
 // move changes the place of a block.
@@ -168,38 +190,81 @@ func (b buckets) entry(mix uint64, p place) (bucket, slot int, ok bool) {
 	}
 }
 
-// settle keeps the table between an eighth and four fifths full.
-func (t *table) settle() {
-	if t.old != nil {
-		t.empty()
+// settle keeps the table between an eighth and four fifths full, after so many changes since the last time, at most
+// runBlocks.
+func (t *table) settle(changes int) {
+	if t.blocks == 0 {
+		t.reset()
 		return
 	}
-	places := len(t.now) * bucketPlaces
-	switch {
-	case t.blocks > places*4/5:
-		t.resize(2 * len(t.now))
-	case t.blocks == 0 && len(t.now) > minBuckets:
-		t.now = make(buckets, minBuckets)
-	case t.blocks < places/8 && len(t.now) > minBuckets:
-		t.resize(len(t.now) / 2)
-	}
-}
-
-func (t *table) resize(n int) {
-	t.old, t.moved = t.now, 0
-	t.now = make(buckets, n)
-}
-
-// empty moves the blocks of one bucket. What passed a bucket stays counted, so that searches go on behind it.
-func (t *table) empty() {
-	b := &t.old[t.moved]
-	for slot, p := range b.places {
-		if b.meta>>(8*slot)&0xff != 0 {
-			t.now.put(scatter(t.hash(p)), p)
+	if t.old != nil {
+		for ; changes > 0 && t.old != nil; changes -= emptiedBuckets {
+			t.empty()
 		}
+		return
 	}
-	b.meta &^= passed - 1
-	if t.moved++; t.moved == len(t.old) {
+	if n := t.wanted(t.blocks); n != len(t.now) {
+		t.old, t.moved = t.now, 0
+		if t.now = t.spare; len(t.now) != n {
+			t.now = make(buckets, n)
+		}
+		t.spare = nil
+	}
+}
+
+// reset gives back what is not needed without blocks.
+func (t *table) reset() {
+	t.old, t.spare = nil, nil
+	if len(t.now) > minBuckets {
+		t.now = make(buckets, minBuckets)
+	}
+}
+
+// wanted is how many buckets the table should have for so many blocks.
+func (t *table) wanted(blocks int) int {
+	n := len(t.now)
+	switch places := n * bucketPlaces; {
+	case blocks > places*4/5:
+		return 2 * n
+	case blocks < places/8 && n > minBuckets:
+		return n / 2
+	}
+	return n
+}
+
+// prepare allocates what the next step may need to grow, so that it need not while lookups wait.
+func (t *table) prepare() {
+	if n := t.wanted(t.blocks + stepBlocks); n > len(t.now) && len(t.spare) != n {
+		t.spare = make(buckets, n)
+	}
+}
+
+// emptiedBuckets are emptied together: the loads of their hashes do not wait for one another.
+const emptiedBuckets = 8
+
+// empty moves the blocks of some buckets. What passed a bucket stays counted, so that searches go on behind it.
+func (t *table) empty() {
+	var (
+		mixes  [emptiedBuckets * bucketPlaces]uint64
+		places [emptiedBuckets * bucketPlaces]place
+	)
+	n := 0
+	from := t.old[t.moved : t.moved+emptiedBuckets]
+	for i := range from {
+		b := &from[i]
+		for m := ^b.matches(0) & eachTagHigh; m != 0; m &= m - 1 {
+			places[n] = b.places[bits.TrailingZeros64(m)>>3]
+			n++
+		}
+		b.meta &^= passed - 1
+	}
+	for i, p := range places[:n] {
+		mixes[i] = scatter(t.hash(p))
+	}
+	for i, p := range places[:n] {
+		t.now.put(mixes[i], p)
+	}
+	if t.moved += emptiedBuckets; t.moved == len(t.old) {
 		t.old = nil
 	}
 }
