@@ -34,7 +34,9 @@ const defaultBytes = 4 << 30
 type Index struct {
 	changes sync.Mutex // held by a change from its beginning to its end
 	// mu guards what follows. A long change gives it away now and then, whenever all is consistent.
-	mu sync.RWMutex
+	mu     lock
+	moment atomic.Uint64 // counts lookups and changes
+	_      [64]byte      // every lookup writes it
 
 	slots  []slotState // by Slot
 	unused []Slot
@@ -47,7 +49,6 @@ type Index struct {
 	dense     []slotSet // the first stands for none
 	freeDense []uint32
 	ages      ages
-	moment    atomic.Uint64 // counts lookups and changes
 	budget    int
 	warmed    uint64 // what table.warm returns goes somewhere
 	repeated  int    // blocks with more than one reference in a lane

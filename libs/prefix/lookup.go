@@ -98,7 +98,17 @@ func tiersOf(hs []holder) int {
 
 // narrow takes those that do not hold the first n blocks of a dense run out of m.on, and says whether any are left.
 func (x *Index) narrow(r *run, depth, n int, m *Matches) bool {
-	if dropped := m.narrow(x.dense[r.dense], depth); dropped && r.full < r.held {
+	dropped := m.narrow(x.dense[r.dense], depth)
+	switch {
+	case dropped == 0 || r.full == r.held:
+	case dropped <= fewSlots:
+		hs := x.holders(r)
+		for _, s := range m.out {
+			if i, _ := x.holderOf(hs, laneOf(s, Device)); i < len(hs) && hs[i].lane.slot() == s {
+				m.rejoin(s, hs[i:i+tiersOf(hs[i:])], n)
+			}
+		}
+	default:
 		x.lead(r, depth, n, m)
 	}
 	for _, word := range m.on {
@@ -116,11 +126,16 @@ func (x *Index) lead(r *run, depth, n int, m *Matches) {
 		s := hs[0].lane.slot()
 		tiers := tiersOf(hs)
 		if m.on[s>>6]>>(s&63)&1 == 0 && int(m.Depths[s]) == depth {
-			if m.advance(s, hs[:tiers], 0, n) == n {
-				m.on[s>>6] |= 1 << (s & 63)
-			}
+			m.rejoin(s, hs[:tiers], n)
 		}
 		hs = hs[tiers:]
+	}
+}
+
+// rejoin moves a slot that has dropped out of the trunk forward and takes it back in if it has all n blocks.
+func (m *Matches) rejoin(s Slot, hs []holder, n int) {
+	if m.advance(s, hs, 0, n) == n {
+		m.on[s>>6] |= 1 << (s & 63)
 	}
 }
 

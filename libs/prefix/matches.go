@@ -16,7 +16,11 @@ type Matches struct {
 	lower [][Tiers - 1]uint32
 	// on is the slots that hold all of a trunk so far; they have no depth yet.
 	on []uint64
+	// out is slots that have just dropped out of it, if they are few.
+	out []Slot
 }
+
+const fewSlots = 8
 
 // Device is how many blocks of the slot's leading run are on its device.
 func (m *Matches) Device(s Slot) int { return m.Count(s, Device) }
@@ -74,11 +78,12 @@ func (m *Matches) credit(s Slot, t Tier, blocks uint32) {
 }
 
 // narrow keeps of the slots that hold the trunk so far those that have all of its next run; before its first run that
-// is all slots. The others get the depth that they have reached. It says whether there are any.
-func (m *Matches) narrow(full slotSet, depth int) (dropped bool) {
+// is all slots. The others get the depth that they have reached, and are in m.out if they are few. It says how many.
+func (m *Matches) narrow(full slotSet, depth int) (dropped int) {
+	m.out = m.out[:0]
 	if depth == 0 {
 		clear(m.on[copy(m.on, full):])
-		return true
+		return len(m.Depths)
 	}
 	for w, on := range m.on {
 		if on == 0 {
@@ -90,8 +95,11 @@ func (m *Matches) narrow(full slotSet, depth int) (dropped bool) {
 			m.on[w] = 0
 		}
 		if drop := on &^ m.on[w]; drop != 0 {
+			dropped += bits.OnesCount64(drop)
 			m.set(w, drop, depth)
-			dropped = true
+			for ; dropped <= fewSlots && drop != 0; drop &= drop - 1 {
+				m.out = append(m.out, Slot(w*64+bits.TrailingZeros64(drop)))
+			}
 		}
 	}
 	return dropped

@@ -90,28 +90,24 @@ func (x *Index) grow(l lane, at place, chain []block.Hash) (int, place) {
 		x.insert(id, r, 0, holder{lane: l, bits: span(0, n)})
 		x.link(at, placeOf(id, 0))
 		x.ages.push(x, id, r)
+		x.counts.Entries += n
 	} else {
-		// The only holder stays full if it was: what it has and what the run has grow alike.
-		h := &r.near[0]
-		was := r.isFull(h)
 		r.n += uint8(n)
-		h.bits |= span(from, n)
-		if !was {
-			r.full = 0
-		}
+		x.recount(r)
+		x.hold(id, r, l, span(from, n))
 	}
-	x.counts.Entries += n
 	return n, placeOf(id, from+n-1)
 }
 
 // room is a run at whose end blocks of the lane can be placed that follow the one at a place: its own run, if that
-// ends there and is the lane's alone, else a new one. Where the chain parts from a run, that is split.
+// ends there and few hold it, as those are full no longer, else a new one. Where the chain parts from a run, that is
+// split.
 func (x *Index) room(l lane, at place) (runID, *run) {
 	if at != 0 {
 		r := x.pages.at(at.run())
 		if i := at.index() + 1; i < int(r.n) {
 			x.split(at.run(), r, i)
-		} else if i < runBlocks && r.held == 1 && r.near[0].lane == l && x.pages.at(r.next).n == 0 {
+		} else if i < runBlocks && r.held < denseFrom && x.pages.at(r.next).n == 0 {
 			return at.run(), r
 		}
 	}
