@@ -30,6 +30,7 @@ import (
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	frontendv1 "github.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
+	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/decodeworker"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 	"github.com/switchyard-llm/switchyard/services/frontend"
@@ -76,6 +77,8 @@ type cluster struct {
 
 	discovery *discovery.Client
 	frontend  frontendv1.FrontendClient
+	processor processorv1.ProcessorClient
+	metrics   string // where the processor shows its own
 	decodes   []decodeworkerv1.DecodeWorkerClient
 	prefills  []prefillworkerv1.PrefillWorkerClient
 }
@@ -113,7 +116,9 @@ func (c *cluster) startServices(o options) {
 	f.HTTP, f.Listen, f.Etcd = c.http, frontendAddress, []string{c.etcd}
 	p := processor.DefaultConfig()
 	p.Telemetry.LogLevel = "warn"
-	p.Listen, p.Etcd, p.NATS, p.Model, p.Name = "127.0.0.1:0", []string{c.etcd}, "nats://"+c.nats, c.model, modelName
+	p.Listen, p.Etcd, p.NATS, p.Model, p.Name = c.address(), []string{c.etcd}, "nats://"+c.nats, c.model, modelName
+	p.Metrics = c.address()
+	c.processor, c.metrics = processorv1.NewProcessorClient(c.dial(p.Listen)), p.Metrics
 	pl := planner.DefaultConfig()
 	pl.Listen, pl.Etcd = c.address(), []string{c.etcd}
 	c.spawn("planner", "planner", pl)

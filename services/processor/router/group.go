@@ -13,10 +13,9 @@ type group struct {
 	workers int
 	known   int     // workers that have told their speed
 	sum     rates   // over those
+	usual   rates   // their mean, as it was when the seats were last settled
 	outputs float64 // tokens that an answer is expected to have
 }
-
-func (g *group) mean() rates { return g.sum.over(float64(g.known)) }
 
 // enter puts a worker into its group.
 func (r *Router) enter(w *worker) {
@@ -72,8 +71,8 @@ func (r *Router) publishGroups() {
 	r.sizes.Store(&keys)
 }
 
-// tally replaces one worker's speed in the group's mean. The first that is known, and the
-// last that is forgotten, change the unit of all costs.
+// tally replaces one worker's speed in the group's mean. The first that is known, and the last that is forgotten,
+// change the unit of all costs; a mean that has moved changes what each of them is compared with.
 func (r *Router) tally(g *group, old, now Speed) {
 	before := g.known
 	if old.known() {
@@ -87,9 +86,11 @@ func (r *Router) tally(g *group, old, now Speed) {
 	if g.known == 0 {
 		g.sum = rates{} // without what rounding left
 	}
-	if (before == 0) == (g.known == 0) {
+	mean := g.sum.over(float64(g.known))
+	if (before == 0) == (g.known == 0) && !mean.moved(&g.usual) {
 		return
 	}
+	g.usual = mean
 	for _, w := range r.workers {
 		if w.group == g {
 			r.settle(w)

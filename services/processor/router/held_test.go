@@ -422,6 +422,24 @@ func TestWeightsChangeLive(t *testing.T) {
 	}
 }
 
+func TestADecisionAllocatesNothing(t *testing.T) {
+	r, p := benchRouter(t, 64, 1000)
+	c := router.Choice{}
+	send := func(*router.Choice) bool { return true }
+	req := router.Request{Model: model, Tokens: p}
+	allocs := testing.AllocsPerRun(200, func() {
+		var err error
+		if c, err = r.Pick(req, send); err != nil {
+			t.Fatal(err)
+		}
+		r.Computed(&c)
+		r.Ended(&c, 10)
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations a decision, want none", allocs)
+	}
+}
+
 // benchRouter has workers that each hold a part of a chain of so many blocks.
 func benchRouter(t testing.TB, workers, blocks int) (*router.Router, []sequence.Token) {
 	r := newSharing(t, nil, router.Options{Random: rand.New(rand.NewPCG(3, 4))})
@@ -468,4 +486,35 @@ func benchmarkPick(b *testing.B, workers int) {
 	b.ReportMetric(float64(samples[len(samples)/2]-hashing)/1e3, "p50-µs/decision")
 	b.ReportMetric(float64(samples[len(samples)*99/100]-hashing)/1e3, "p99-µs/decision")
 	b.ReportMetric(float64(hashing)/1e3, "hashing-µs")
+}
+
+// Speeds that differ by noise must not keep work from a worker that once looked slow; one that is much slower
+// gets less.
+func TestNoiseOfSpeedsStarvesNobody(t *testing.T) {
+	for _, c := range []struct {
+		factor    int
+		low, high int // picks of the slow one, of 100
+	}{{1, 45, 55}, {2, 30, 55}, {10, 0, 15}} {
+		r := newRouter(t, func(c *router.Config) { c.Weights = router.DefaultWeights() })
+		join(t, r, nil, "fast", "slow")
+		slow := router.Speed{PrefillToken: speed.PrefillToken, Step: speed.Step, StepToken: speed.StepToken * float64(c.factor)}
+		slow.PrefillToken *= time.Duration(c.factor)
+		slow.Step *= time.Duration(c.factor)
+		r.Report(id("slow"), router.Report{Speed: slow}) // it is idle, and says no more
+		r.Report(id("fast"), router.Report{Speed: speed})
+		picks := map[string]int{}
+		var running []router.Choice
+		for range 100 { // six at a time
+			if len(running) == 6 {
+				r.Ended(&running[0], 10)
+				running = running[1:]
+			}
+			choice := pick(t, r, prompt(60))
+			picks[choice.Worker.Name]++
+			running = append(running, choice)
+		}
+		if n := picks["slow"]; n < c.low || n > c.high {
+			t.Errorf("%d times as slow: %d of 100 requests, want %d to %d", c.factor, n, c.low, c.high)
+		}
+	}
 }

@@ -1,6 +1,9 @@
 package router
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // outputsStart is how many tokens an answer is expected to have before any has ended.
 const outputsStart = 256
@@ -50,4 +53,36 @@ func (r rates) over(n float64) rates {
 		return rates{}
 	}
 	return rates{fixed: r.fixed / n, token: r.token / n, step: r.step / n, sequence: r.sequence / n, stepRows: r.stepRows / n}
+}
+
+// Workers of one model mostly differ by the noise of what they have measured. One that happened to look slow
+// would get nothing any more, and so never learn better. Up to a factor of likeUsual a worker is taken to be like
+// the others; from unlikeUsual on its own word counts in full. What lies between is made up by its queue.
+const (
+	likeUsual   = 1.5
+	unlikeUsual = 3
+)
+
+// temper draws the rates to the usual ones as far as they are like them: those of prompts by the time
+// of a token, those of steps by the time of a step.
+func (r *rates) temper(usual *rates) {
+	own := apart(r.token, usual.token)
+	r.fixed, r.token = mix(usual.fixed, r.fixed, own), mix(usual.token, r.token, own)
+	own = apart(r.step+r.sequence, usual.step+usual.sequence)
+	r.step, r.sequence, r.stepRows = mix(usual.step, r.step, own), mix(usual.sequence, r.sequence, own), mix(usual.stepRows, r.stepRows, own)
+}
+
+// apart says how far two times differ beyond likeUsual, up to 1 at unlikeUsual.
+func apart(a, b float64) float64 {
+	d := math.Abs(math.Log(a / b))
+	return min(1, max(0, (d-math.Log(likeUsual))/math.Log(unlikeUsual/likeUsual)))
+}
+
+func mix(usual, own, share float64) float64 { return usual + share*(own-usual) }
+
+// moved says whether a mean differs from an older one by more than its noise.
+func (r *rates) moved(from *rates) bool {
+	const noise = 0.05
+	far := func(a, b float64) bool { return math.Abs(a-b) > noise*math.Abs(b) }
+	return far(r.token, from.token) || far(r.step+r.sequence, from.step+from.sequence) || far(r.stepRows, from.stepRows)
 }

@@ -51,8 +51,9 @@ func (r *Router) settle(w *worker) {
 		s.rates = inBlocks(w.BlockTokens)
 	case w.report.Speed.known():
 		s.rates = w.report.Speed.rates()
+		s.rates.temper(&w.group.usual)
 	default: // a new one is taken to be like the others, so that it is neither starved nor flooded
-		s.rates = w.group.mean()
+		s.rates = w.group.usual
 	}
 	s.queue = s.rates.token * float64(w.report.PrefillTokens+prefill)
 }
