@@ -38,7 +38,8 @@ func simulated(t *testing.T, network *inproc.Network, name string, tp int) *Work
 	if agent, err = slow(agent, c.Sim.linkBytesPerSecond(), float64(card.RowBytes())/float64(card.Layout.RowBytes())); err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(DefaultConfig(), Deps{Executor: executor, Agent: agent, Logger: slog.New(slog.DiscardHandler)})
+	events := DefaultEventsConfig()
+	w, err := New(DefaultConfig(), Deps{Executor: executor, Agent: agent, Events: &events, Rank: uint32(tp), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +139,14 @@ func TestAnImpatientWaitLeavesATransferUnsettled(t *testing.T) {
 			t.Errorf("after a cancel: %v after %v", err, time.Since(begin))
 		}
 	})
+}
+
+// Who follows a worker's events takes its rank off its card.
+func TestEventsCarryTheRank(t *testing.T) {
+	w := simulated(t, inproc.NewNetwork(), "w", 4)
+	if got := w.Events.header.Source.Rank; got != 4 {
+		t.Errorf("events are of rank %d, want 4", got)
+	}
 }
 
 func TestALinkWithoutBoundIsNone(t *testing.T) {

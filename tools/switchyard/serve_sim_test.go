@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/engine/sim"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
@@ -84,6 +85,28 @@ func TestServeSimulatesWithoutAModelFile(t *testing.T) {
 	if strings.Contains(out, "fell back") {
 		t.Errorf("a prompt was not handed off:\n%s", out)
 	}
+}
+
+// What the pool gave up is with the host, and the router is told so.
+func TestTheRouterKnowsWhatTheHostHolds(t *testing.T) {
+	data := t.TempDir()
+	serve(t, "--engine", "sim", "--data", data, "--prefill", "0", "--speedup", "inf", "--blocks", "80", "--block-tokens", "16", "--host-blocks", "500")
+	texts := []string{strings.Repeat("one ", 200), strings.Repeat("two ", 200), strings.Repeat("six ", 200)}
+	for _, text := range texts {
+		if code, _, errors := run(t, "chat", "--data", data, "--max-tokens", "2", text); code != 0 {
+			t.Fatal(errors)
+		}
+	}
+	var out string
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); { // events come when they come
+		_, out, _ = run(t, "route", "--data", data, texts[0])
+		if lines := strings.Split(out, "\n"); len(lines) > 2 {
+			if columns := strings.Fields(lines[2]); len(columns) > 8 && columns[6] == "0" && columns[8] == "51" {
+				return
+			}
+		}
+	}
+	t.Errorf("the first prompt's 51 full blocks are not with the host:\n%s", out)
 }
 
 func TestServeSaysWhatCannotBeSimulated(t *testing.T) {
