@@ -13,7 +13,6 @@ package prefix
 
 import (
 	"encoding/binary"
-	"strings"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
@@ -31,23 +30,20 @@ const (
 
 // Namespace joins what separates caches into one string. Different inputs give
 // different strings: the length of each part but the last comes first.
-func Namespace(model, lora, salt string) string {
-	var b strings.Builder
-	b.Grow(2*parentBytes + len(model) + len(lora) + len(salt))
-	for _, s := range [...]string{model, lora} {
-		var n [parentBytes]byte
-		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-		b.Write(n[:])
-	}
-	b.WriteString(model)
-	b.WriteString(lora)
-	b.WriteString(salt)
-	return b.String()
+func Namespace(model, lora, salt string) string { return string(namespace(nil, model, lora, salt)) }
+
+func namespace(b []byte, model, lora, salt string) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(model)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(lora)))
+	b = append(b, model...)
+	b = append(b, lora...)
+	return append(b, salt...)
 }
 
 // Root is where the chain of a namespace starts.
 func Root(model, lora, salt string) block.Hash {
-	return block.Hash(xxh3.HashString(Namespace(model, lora, salt)))
+	var buffer [256]byte // longer names are rare
+	return block.Hash(xxh3.Hash(namespace(buffer[:0], model, lora, salt)))
 }
 
 // Next hashes the tokens of a full block onto the hash of the block before it (of the

@@ -19,7 +19,7 @@ type Explained struct {
 // books nothing and draws nothing, so with ties, a temperature or a policy other than kv the worker
 // that a request gets may be another one.
 func (r *Router) Explain(req Request) ([]Explained, Weights) {
-	q := r.query(&req)
+	q := r.query(req)
 	defer r.release(q)
 	r.mu.Lock()
 	defer r.mu.Unlock()

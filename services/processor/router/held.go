@@ -75,7 +75,7 @@ func (r *Router) Observed(c *Choice, req Request, cachedTokens int) bool {
 	if cachedTokens >= c.HeldTokens {
 		return false
 	}
-	q := r.query(&req)
+	q := r.query(req)
 	defer r.release(q)
 	r.mu.Lock()
 	defer r.mu.Unlock()

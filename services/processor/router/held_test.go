@@ -3,7 +3,6 @@ package router_test
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -451,41 +450,6 @@ func benchRouter(t testing.TB, workers, blocks int) (*router.Router, []sequence.
 		r.Report(id(name), router.Report{PrefillTokens: (i * 31) % 1000, Running: i % 32, DecodeTokens: (i * 977) % 100_000, Speed: speed})
 	}
 	return r, p
-}
-
-func BenchmarkPick(b *testing.B) {
-	for _, workers := range []int{8, 64, 512, 4096} {
-		b.Run("workers="+strconv.Itoa(workers), func(b *testing.B) { benchmarkPick(b, workers) })
-	}
-}
-
-// benchmarkPick measures from the lookup to the booking: what a decision takes beside the hashing of
-// the prompt, which is subtracted.
-func benchmarkPick(b *testing.B, workers int) {
-	r, p := benchRouter(b, workers, 1000)
-	req := router.Request{Model: model, Tokens: p}
-	send := func(*router.Choice) bool { return true }
-	var samples []time.Duration
-	b.ReportAllocs()
-	for b.Loop() {
-		begin := time.Now()
-		c, err := r.Pick(req, send)
-		if err != nil {
-			b.Fatal(err)
-		}
-		samples = append(samples, time.Since(begin))
-		r.Ended(&c, 10)
-	}
-	var hashes []block.Hash
-	begin := time.Now()
-	for range 100 {
-		hashes = prefix.Chain(hashes[:0], prefix.Root(model, "", ""), p, size)
-	}
-	hashing := time.Since(begin) / 100
-	slices.Sort(samples)
-	b.ReportMetric(float64(samples[len(samples)/2]-hashing)/1e3, "p50-µs/decision")
-	b.ReportMetric(float64(samples[len(samples)*99/100]-hashing)/1e3, "p99-µs/decision")
-	b.ReportMetric(float64(hashing)/1e3, "hashing-µs")
 }
 
 // Speeds that differ by noise must not keep work from a worker that once looked slow; one that is much slower

@@ -2,6 +2,7 @@ package router
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"github.com/zeebo/xxh3"
 )
@@ -32,23 +33,29 @@ type Choice struct {
 // order of their numbers, and must neither block nor call the router. When it returns
 // false, the stream is broken and the next worker is tried. The error is ErrNoWorker.
 func (r *Router) Pick(req Request, send func(*Choice) bool) (Choice, error) {
-	q := r.query(&req)
+	q := r.query(req)
 	defer r.release(q)
+	return r.pick(q, send)
+}
+
+// pick is the decision, from the lookup to the booking.
+func (r *Router) pick(q *query, send func(*Choice) bool) (Choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expire()
 	for {
 		r.find(q)
-		if len(q.list) == 0 || r.weights.Policy == Direct && req.Worker == "" {
+		if len(q.list) == 0 || r.weights.Policy == Direct && q.req.Worker == "" {
 			return Choice{}, ErrNoWorker
 		}
 		i := r.choose(q)
-		w, c := r.workers[i], r.choice(q, i)
+		w, c := r.workers[i], &q.choice
+		*c = r.choiceOf(q, i)
 		group := &q.groups[r.seats[i].group]
-		r.book(w, group, &c, len(req.Tokens))
-		if send(&c) {
-			r.sent(w, group, &c)
-			return c, nil
+		r.book(w, group, c, len(q.req.Tokens))
+		if send(c) {
+			r.sent(w, group, c)
+			return *c, nil
 		}
 		r.waits.drop(c.wait)
 		w.attached = false
@@ -56,7 +63,7 @@ func (r *Router) Pick(req Request, send func(*Choice) bool) (Choice, error) {
 	}
 }
 
-func (r *Router) choice(q *query, i int32) Choice {
+func (r *Router) choiceOf(q *query, i int32) Choice {
 	t := r.terms(q, i)
 	size := r.workers[i].BlockTokens
 	return Choice{
@@ -91,7 +98,7 @@ func (r *Router) choose(q *query) int32 {
 	case PowerOfTwo:
 		return r.lighter(q, q.list[r.opt.Random.IntN(len(q.list))], q.list[r.opt.Random.IntN(len(q.list))])
 	case LeastLoaded:
-		return r.cheapest(q, (*Weights).load)
+		return r.cheapest(q, true)
 	case Session:
 		if q.req.Session != "" {
 			return r.home(q)
@@ -100,32 +107,65 @@ func (r *Router) choose(q *query) int32 {
 	if r.weights.Temperature > 0 {
 		return r.draw(q)
 	}
-	return r.cheapest(q, (*Weights).cost)
+	return r.cheapest(q, false)
 }
 
 func (r *Router) lighter(q *query, a, b int32) int32 {
-	ta, tb := r.terms(q, a), r.terms(q, b)
-	if r.weights.load(&tb) < r.weights.load(&ta) {
+	if r.load(q, b) < r.load(q, a) {
 		return b
 	}
 	return a
 }
 
-// cheapest takes the lowest cost; of n equal ones each is kept with probability 1/n.
-func (r *Router) cheapest(q *query, cost func(*Weights, *Terms) float64) int32 {
-	best, ties, lowest := q.list[0], 1, math.Inf(1)
+// cheapest takes the lowest cost, or the lowest load; of n equal ones each is kept with probability 1/n.
+func (r *Router) cheapest(q *query, load bool) int32 {
+	if q.plain && !load {
+		return r.cheapestPlain(q)
+	}
+	best := lowest{random: r.opt.Random, cost: math.Inf(1)}
 	for _, i := range q.list {
-		t := r.terms(q, i)
-		switch c := cost(&r.weights, &t); {
-		case c < lowest:
-			best, ties, lowest = i, 1, c
-		case c == lowest:
-			if ties++; r.opt.Random.IntN(ties) == 0 {
-				best = i
-			}
+		if load {
+			best.try(i, r.load(q, i))
+		} else {
+			best.try(i, r.cost(q, i))
 		}
 	}
-	return best
+	return best.seat
+}
+
+// cheapestPlain is cheapest where all hits are on devices, for one group: what it reads lies side by side.
+func (r *Router) cheapestPlain(q *query) int32 {
+	g := &q.groups[r.seats[q.list[0]].group]
+	best := lowest{random: r.opt.Random, cost: math.Inf(1)}
+	depths, tokens, outputs := g.matches.Depths, q.tokens, g.outputs
+	for _, i := range q.list {
+		s := &r.seats[i]
+		c := s.base + s.slope*(tokens-s.tokens*float64(depths[s.slot])) + outputs*(s.answer+s.rows*tokens)
+		if c > best.cost {
+			continue
+		}
+		best.try(i, c)
+	}
+	return best.seat
+}
+
+// lowest keeps the seat with the lowest cost.
+type lowest struct {
+	random *rand.Rand
+	seat   int32
+	ties   int
+	cost   float64
+}
+
+func (l *lowest) try(seat int32, cost float64) {
+	switch {
+	case cost < l.cost || l.ties == 0:
+		l.seat, l.ties, l.cost = seat, 1, cost
+	case cost == l.cost:
+		if l.ties++; l.random.IntN(l.ties) == 0 {
+			l.seat = seat
+		}
+	}
 }
 
 // draw picks with p ∝ exp(-cost / ((max - min) · temperature)), by the largest of the
@@ -134,8 +174,7 @@ func (r *Router) draw(q *query) int32 {
 	q.costs = q.costs[:0]
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, i := range q.list {
-		t := r.terms(q, i)
-		c := r.weights.cost(&t)
+		c := r.cost(q, i)
 		q.costs = append(q.costs, c)
 		low, high = min(low, c), max(high, c)
 	}

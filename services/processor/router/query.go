@@ -11,10 +11,13 @@ import (
 // query is a request while a worker is picked for it. Queries are used again, so that a decision
 // allocates nothing.
 type query struct {
-	req     *Request
+	req     Request
+	choice  Choice
 	tokens  float64
+	plain   bool         // all hits are on devices, none is pending, and there is one group
 	groups  []groupQuery // by the router's groups; those of other models are empty
 	matches []prefix.Matches
+	wanted  int       // groups of the request's model
 	list    []int32   // seats that may be picked
 	costs   []float64 // of those
 	pending []int32   // by seat: leading blocks held or waited for; 0 where it adds nothing
@@ -29,14 +32,16 @@ type groupQuery struct {
 	size   int
 	chain  []block.Hash // all full blocks
 	usable int          // leading ones that can be a hit: never the last token
-	// matches is what each slot holds; it is filled under the router's mutex.
+	// matches is what each slot holds, outputs how long the answer is expected to be; both are filled
+	// in under the router's mutex.
 	matches *prefix.Matches
+	outputs float64
 }
 
 // query makes the chains of a request, which takes long for a long one, without the mutex.
-func (r *Router) query(req *Request) *query {
+func (r *Router) query(req Request) *query {
 	q := r.spare.Get().(*query)
-	q.req, q.tokens = req, float64(len(req.Tokens))
+	q.req, q.tokens, q.wanted = req, float64(len(req.Tokens)), 0
 	keys := *r.sizes.Load()
 	q.groups = slices.Grow(q.groups[:0], len(keys))[:len(keys)]
 	for len(q.matches) < len(keys) {
@@ -48,6 +53,7 @@ func (r *Router) query(req *Request) *query {
 		if !g.wanted {
 			continue
 		}
+		q.wanted++
 		g.size = key.tokens
 		g.chain = prefix.Chain(slices.Grow(g.chain, len(req.Tokens)/g.size), prefix.Root(req.Model, req.LoRA, req.Salt), req.Tokens, g.size)
 		g.usable = min(len(g.chain), (len(req.Tokens)-1)/g.size)
@@ -57,7 +63,7 @@ func (r *Router) query(req *Request) *query {
 
 // release gives the query's memory back for the next.
 func (r *Router) release(q *query) {
-	q.req = nil
+	q.req, q.choice = Request{}, Choice{}
 	for i := range q.groups {
 		if cap(q.groups[i].chain) > chainKept {
 			q.groups[i].chain = nil
@@ -69,19 +75,24 @@ func (r *Router) release(q *query) {
 // find fills in what each worker holds and what it will have computed, and lists who may be picked.
 // The router's mutex is held until the query is done with.
 func (r *Router) find(q *query) {
+	tiered := 0
 	for i := range q.groups {
 		if g := &q.groups[i]; g.wanted {
-			g.matches = &q.matches[i]
+			g.matches, g.outputs = &q.matches[i], r.outputs(q, i)
 			r.held.Lookup(g.chain[:g.usable], g.matches)
+			tiered += len(g.matches.Tiered)
 		}
 	}
-	q.list = q.list[:0]
+	q.list = slices.Grow(q.list[:0], len(r.seats))
+	anyOf := q.req.Worker == "" && q.req.LoRA == "" && len(q.req.Avoid) == 0
 	for i := range r.seats {
-		if r.admits(q, i) == "" {
+		s := &r.seats[i]
+		if len(q.req.Tokens) < s.longest && int(s.group) < len(q.groups) && q.groups[s.group].wanted && (anyOf || r.admits(q, i) == "") {
 			q.list = append(q.list, int32(i))
 		}
 	}
 	r.findPending(q)
+	q.plain = len(q.touched) == 0 && q.wanted == 1 && tiered == 0
 }
 
 // admits says why the worker of a seat cannot be picked; empty if it can.
@@ -90,11 +101,11 @@ func (r *Router) admits(q *query, i int) string {
 	switch {
 	case int(s.group) >= len(q.groups) || !q.groups[s.group].wanted:
 		return "serves another model"
-	case !s.open && r.workers[i].draining:
+	case r.workers[i].draining:
 		return "draining"
-	case !s.open:
+	case !r.workers[i].attached:
 		return "not reachable"
-	case len(q.req.Tokens) >= s.context:
+	case len(q.req.Tokens) >= s.longest:
 		return "the sequence does not fit its context"
 	case q.req.Worker != "" && r.workers[i].ID.Name != q.req.Worker:
 		return "another worker is asked for"
@@ -115,7 +126,7 @@ func (r *Router) findPending(q *query) {
 	}
 	q.touched = q.touched[:0]
 	q.pending = slices.Grow(q.pending[:0], len(r.seats))[:len(r.seats)]
-	if r.waits.count == 0 {
+	if r.waits.count == 0 || r.weights.PendingCredit == 0 {
 		return
 	}
 	for gi := range q.groups {
@@ -186,43 +197,63 @@ type Terms struct {
 
 // terms are those of a seat's worker.
 func (r *Router) terms(q *query, i int32) Terms {
-	s := &r.seats[i]
-	g := &q.groups[s.group]
-	t := Terms{DeviceBlocks: g.device(s.slot), Queue: s.queue, InBlocks: s.rates.blocks}
-	w := &r.weights
-	credit := float64(t.DeviceBlocks)
-	if len(g.matches.Tiered) > 0 {
-		t.HostBlocks, t.DiskBlocks = g.matches.Count(s.slot, prefix.Host), g.matches.Count(s.slot, prefix.Disk)
-		credit += w.HostCredit*float64(t.HostBlocks) + w.DiskCredit*float64(t.DiskBlocks)
+	s, at := &r.workers[i].state, &r.seats[i]
+	g := &q.groups[at.group]
+	m := g.matches
+	t := Terms{
+		DeviceBlocks: g.device(at.slot), HostBlocks: m.Count(at.slot, prefix.Host), DiskBlocks: m.Count(at.slot, prefix.Disk),
+		Queue: s.queue, InBlocks: s.rates.blocks,
 	}
-	if n := int(q.pending[i]); n > t.DeviceBlocks {
-		t.PendingBlocks = n - t.DeviceBlocks
-		credit = max(credit, float64(t.DeviceBlocks)+w.PendingCredit*float64(t.PendingBlocks))
-	}
-	t.UncachedTokens = q.tokens - s.tokens*credit
-	rates := &s.rates
-	t.Prefill = rates.fixed + rates.token*t.UncachedTokens
+	t.PendingBlocks = max(0, int(q.pending[i])-t.DeviceBlocks)
+	t.UncachedTokens = q.tokens - at.tokens*r.credit(q, i)
+	t.Prefill = s.rates.fixed + s.rates.token*t.UncachedTokens
 	t.Stall = s.running * t.Prefill
-	t.Decode = rates.step + rates.sequence*(s.running+1) + rates.stepRows*(s.active+q.tokens)
-	if !rates.blocks {
-		t.Decode *= r.outputs(q, s)
-	}
+	t.Decode = g.outputs * (s.rates.step + s.rates.sequence*(s.running+1) + s.rates.stepRows*(s.active+q.tokens))
 	return t
 }
 
+// credit is how many leading blocks count as cached.
+func (r *Router) credit(q *query, i int32) float64 {
+	at := &r.seats[i]
+	m := q.groups[at.group].matches
+	held := m.Depths[at.slot]
+	credit := float64(held)
+	if len(m.Tiered) > 0 { // seldom
+		held = uint32(m.Device(at.slot))
+		credit = float64(held) + r.weights.HostCredit*float64(m.Count(at.slot, prefix.Host)) + r.weights.DiskCredit*float64(m.Count(at.slot, prefix.Disk))
+	}
+	if n := q.pending[i]; n > int32(held) {
+		credit = max(credit, float64(held)+r.weights.PendingCredit*float64(n-int32(held)))
+	}
+	return credit
+}
+
 // outputs is how many tokens the answer is expected to have.
-func (r *Router) outputs(q *query, s *seat) float64 {
-	expected := r.groups[s.group].outputs
+func (r *Router) outputs(q *query, group int) float64 {
+	g := r.groups[group]
+	if g.known == 0 { // in blocks a sequence counts once
+		return 1
+	}
+	expected := g.outputs
 	if q.req.MaxOutput > 0 {
 		return math.Min(expected, float64(q.req.MaxOutput))
 	}
 	return expected
 }
 
+// cost is that of a seat's worker, as Terms explain it.
+func (r *Router) cost(q *query, i int32) float64 {
+	s := &r.seats[i]
+	return s.base + s.slope*(q.tokens-s.tokens*r.credit(q, i)) + q.groups[s.group].outputs*(s.answer+s.rows*q.tokens)
+}
+
+// load is the cost without the request's own prompt.
+func (r *Router) load(q *query, i int32) float64 {
+	s := &r.seats[i]
+	return r.workers[i].state.queue + q.groups[s.group].outputs*(s.answer+s.rows*q.tokens)
+}
+
 // cost weighs the terms.
 func (w *Weights) cost(t *Terms) float64 {
 	return w.PrefillWeight*t.Prefill + t.Queue + w.DecodeWeight*t.Decode + w.StallWeight*t.Stall
 }
-
-// load is the cost without the request's own prompt.
-func (w *Weights) load(t *Terms) float64 { return t.Queue + w.DecodeWeight*t.Decode }
