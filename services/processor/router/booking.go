@@ -124,7 +124,10 @@ func (r *Router) Report(id WorkerID, report Report) {
 	if !report.Speed.known() {
 		w.report.Speed = old
 	}
-	r.tally(w.group, old, w.report.Speed)
+	w.group.tally(old, w.report.Speed)
+	if w.report.Speed != old { // what is said again is nothing new
+		w.learn()
+	}
 	r.settle(w)
 }
 

@@ -12,8 +12,8 @@ type group struct {
 	at      int32 // in groups; a group without workers is free for another key
 	workers int
 	known   int     // workers that have told their speed
-	sum     rates   // over those
-	usual   rates   // their mean, as it was when the seats were last settled
+	pace    pace    // what they told
+	rates   rates   // from that; in blocks while there is none
 	outputs float64 // tokens that an answer is expected to have
 }
 
@@ -29,14 +29,16 @@ func (r *Router) enter(w *worker) {
 	}
 	w.group = r.groupOf(key)
 	w.group.workers++
-	r.tally(w.group, Speed{}, w.report.Speed)
+	w.ratio = ratio{}
+	w.group.tally(Speed{}, w.report.Speed)
+	w.learn()
 	r.settle(w)
 }
 
 // quit takes it out.
 func (r *Router) quit(w *worker) {
 	g := w.group
-	r.tally(g, w.report.Speed, Speed{})
+	g.tally(w.report.Speed, Speed{})
 	w.group = nil
 	if g.workers--; g.workers == 0 {
 		*g = group{at: g.at}
@@ -58,7 +60,7 @@ func (r *Router) groupOf(key groupKey) *group {
 		free = &group{at: int32(len(r.groups))}
 		r.groups = append(r.groups, free)
 	}
-	free.groupKey, free.outputs = key, outputsStart
+	free.groupKey, free.outputs, free.rates = key, outputsStart, inBlocks(key.tokens)
 	r.publishGroups()
 	return free
 }
@@ -71,29 +73,27 @@ func (r *Router) publishGroups() {
 	r.sizes.Store(&keys)
 }
 
-// tally replaces one worker's speed in the group's mean. The first that is known, and the last that is forgotten,
-// change the unit of all costs; a mean that has moved changes what each of them is compared with.
-func (r *Router) tally(g *group, old, now Speed) {
-	before := g.known
+// tally counts the workers whose speed is known. The first that is, and the last that is
+// forgotten, change the unit of all costs.
+func (g *group) tally(old, now Speed) {
 	if old.known() {
 		g.known--
-		g.sum.add(old.rates(), -1)
 	}
 	if now.known() {
 		g.known++
-		g.sum.add(now.rates(), 1)
 	}
 	if g.known == 0 {
-		g.sum = rates{} // without what rounding left
+		g.pace, g.rates = pace{}, inBlocks(g.tokens)
 	}
-	mean := g.sum.over(float64(g.known))
-	if (before == 0) == (g.known == 0) && !mean.moved(&g.usual) {
+}
+
+// learn takes in what the worker says of its speed.
+func (w *worker) learn() {
+	if !w.report.Speed.known() {
 		return
 	}
-	g.usual = mean
-	for _, w := range r.workers {
-		if w.group == g {
-			r.settle(w)
-		}
-	}
+	g, own, running := w.group, w.report.Speed.rates(), float64(w.report.Running)
+	g.pace.add(own, running)
+	g.rates = g.pace.rates()
+	w.ratio.add(own, g.rates, running)
 }

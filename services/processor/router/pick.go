@@ -135,12 +135,17 @@ func (r *Router) cheapest(q *query, load bool) int32 {
 
 // cheapestPlain is cheapest where all hits are on devices, for one group: what it reads lies side by side.
 func (r *Router) cheapestPlain(q *query) int32 {
-	g := &q.groups[r.seats[q.list[0]].group]
+	at := r.seats[q.list[0]].group
+	g, p := &q.groups[at], r.groups[at].rates
 	best := lowest{random: r.opt.Random, cost: math.Inf(1)}
-	depths, tokens, outputs := g.matches.Depths, q.tokens, g.outputs
+	depths, w := g.matches.Depths, r.weights
+	// The parts of Router.sum that are the same for all.
+	prompt, block := p.fixed+p.token*q.tokens, p.token*float64(g.size)
+	answer, decode := p.step+p.sequence+p.stepRows*q.tokens, w.DecodeWeight*g.outputs
 	for _, i := range q.list {
 		s := &r.seats[i]
-		c := s.base + s.slope*(tokens-s.tokens*float64(depths[s.slot])) + outputs*(s.answer+s.rows*tokens)
+		c := s.factor * ((w.PrefillWeight+w.StallWeight*s.running)*(prompt-block*float64(depths[s.slot])) + p.token*s.queued +
+			decode*(answer+p.sequence*s.running+p.stepRows*s.active))
 		if c > best.cost {
 			continue
 		}

@@ -197,18 +197,18 @@ type Terms struct {
 
 // terms are those of a seat's worker.
 func (r *Router) terms(q *query, i int32) Terms {
-	s, at := &r.workers[i].state, &r.seats[i]
-	g := &q.groups[at.group]
-	m := g.matches
+	s := &r.seats[i]
+	g := &q.groups[s.group]
+	m, rates := g.matches, &r.groups[s.group].rates
 	t := Terms{
-		DeviceBlocks: g.device(at.slot), HostBlocks: m.Count(at.slot, prefix.Host), DiskBlocks: m.Count(at.slot, prefix.Disk),
-		Queue: s.queue, InBlocks: s.rates.blocks,
+		DeviceBlocks: g.device(s.slot), HostBlocks: m.Count(s.slot, prefix.Host), DiskBlocks: m.Count(s.slot, prefix.Disk),
+		Queue: s.queue(rates), InBlocks: rates.blocks,
 	}
 	t.PendingBlocks = max(0, int(q.pending[i])-t.DeviceBlocks)
-	t.UncachedTokens = q.tokens - at.tokens*r.credit(q, i)
-	t.Prefill = s.rates.fixed + s.rates.token*t.UncachedTokens
+	t.UncachedTokens = q.tokens - float64(g.size)*r.credit(q, i)
+	t.Prefill = s.factor * (rates.fixed + rates.token*t.UncachedTokens)
 	t.Stall = s.running * t.Prefill
-	t.Decode = g.outputs * (s.rates.step + s.rates.sequence*(s.running+1) + s.rates.stepRows*(s.active+q.tokens))
+	t.Decode = g.outputs * s.decode(rates, q.tokens)
 	return t
 }
 
@@ -243,14 +243,21 @@ func (r *Router) outputs(q *query, group int) float64 {
 
 // cost is that of a seat's worker, as Terms explain it.
 func (r *Router) cost(q *query, i int32) float64 {
-	s := &r.seats[i]
-	return s.base + s.slope*(q.tokens-s.tokens*r.credit(q, i)) + q.groups[s.group].outputs*(s.answer+s.rows*q.tokens)
+	return r.sum(q, &r.seats[i], r.credit(q, i))
+}
+
+// sum is the cost with so many leading blocks cached.
+func (r *Router) sum(q *query, s *seat, credit float64) float64 {
+	w, g, rates := &r.weights, &q.groups[s.group], &r.groups[s.group].rates
+	prefill := s.factor * (rates.fixed + rates.token*(q.tokens-float64(g.size)*credit))
+	return (w.PrefillWeight+w.StallWeight*s.running)*prefill + s.queue(rates) + w.DecodeWeight*g.outputs*s.decode(rates, q.tokens)
 }
 
 // load is the cost without the request's own prompt.
 func (r *Router) load(q *query, i int32) float64 {
 	s := &r.seats[i]
-	return r.workers[i].state.queue + q.groups[s.group].outputs*(s.answer+s.rows*q.tokens)
+	rates := &r.groups[s.group].rates
+	return s.queue(rates) + r.weights.DecodeWeight*q.groups[s.group].outputs*s.decode(rates, q.tokens)
 }
 
 // cost weighs the terms.

@@ -144,9 +144,6 @@ func (r *Router) SetWeights(w Weights) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.weights = w
-	for _, w := range r.workers {
-		r.settle(w)
-	}
 }
 
 // Weights are those in force.

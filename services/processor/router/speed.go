@@ -43,46 +43,80 @@ func inBlocks(blockTokens int) rates {
 	return rates{token: 1 / float64(blockTokens), stepRows: 1 / float64(blockTokens), blocks: true}
 }
 
-func (r *rates) add(o rates, times float64) {
-	r.fixed, r.token = r.fixed+times*o.fixed, r.token+times*o.token
-	r.step, r.sequence, r.stepRows = r.step+times*o.step, r.sequence+times*o.sequence, r.stepRows+times*o.stepRows
+// pace is what the workers of a group have told of their speed, taken together. One worker's word
+// is about the few prompts and steps that it saw last: a line through steps of nearly the same number
+// of sequences has any slope, and a token of a short prompt seems slow. Costs that differ by such
+// errors keep requests from a worker, which then never learns better. Workers that carry different
+// loads tell the line between them.
+type pace struct {
+	samples            float64
+	fixed, token, rows float64 // means
+	slope              float64 // mean of what they say a sequence adds to a step
+	x, y, xx, xy       float64 // means over steps: y milliseconds with x sequences
 }
 
-func (r rates) over(n float64) rates {
-	if n == 0 {
-		return rates{}
-	}
-	return rates{fixed: r.fixed / n, token: r.token / n, step: r.step / n, sequence: r.sequence / n, stepRows: r.stepRows / n}
-}
-
-// Workers of one model mostly differ by the noise of what they have measured. One that happened to look slow
-// would get nothing any more, and so never learn better. Up to a factor of likeUsual a worker is taken to be like
-// the others; from unlikeUsual on its own word counts in full. What lies between is made up by its queue.
 const (
-	likeUsual   = 1.5
-	unlikeUsual = 3
+	// paceMemory is how many samples count in full, of all workers of a group together.
+	paceMemory = 512
+	// ownSlope is how much the mean slope counts beside the line, as a variance of x.
+	ownSlope = 1
 )
 
-// temper draws the rates to the usual ones as far as they are like them: those of prompts by the time
-// of a token, those of steps by the time of a step.
-func (r *rates) temper(usual *rates) {
-	own := apart(r.token, usual.token)
-	r.fixed, r.token = mix(usual.fixed, r.fixed, own), mix(usual.token, r.token, own)
-	own = apart(r.step+r.sequence, usual.step+usual.sequence)
-	r.step, r.sequence, r.stepRows = mix(usual.step, r.step, own), mix(usual.sequence, r.sequence, own), mix(usual.stepRows, r.stepRows, own)
+// add takes in a worker's word, which holds best for the number of sequences that it runs.
+func (p *pace) add(r rates, running float64) {
+	p.samples++
+	gain := max(1/p.samples, 1.0/paceMemory)
+	y := r.step + r.sequence*running
+	mean := func(m *float64, x float64) { *m += gain * (x - *m) }
+	mean(&p.fixed, r.fixed)
+	mean(&p.token, r.token)
+	mean(&p.rows, r.stepRows)
+	mean(&p.slope, r.sequence)
+	mean(&p.x, running)
+	mean(&p.y, y)
+	mean(&p.xx, running*running)
+	mean(&p.xy, running*y)
 }
 
-// apart says how far two times differ beyond likeUsual, up to 1 at unlikeUsual.
-func apart(a, b float64) float64 {
-	d := math.Abs(math.Log(a / b))
-	return min(1, max(0, (d-math.Log(likeUsual))/math.Log(unlikeUsual/likeUsual)))
+// rates are the group's.
+func (p *pace) rates() rates {
+	variance := max(0, p.xx-p.x*p.x)
+	slope := max(0, (p.xy-p.x*p.y+ownSlope*p.slope)/(variance+ownSlope))
+	if p.x > 0 {
+		slope = min(slope, p.y/p.x)
+	}
+	return rates{fixed: p.fixed, token: p.token, stepRows: p.rows, sequence: slope, step: p.y - slope*p.x}
 }
 
-func mix(usual, own, share float64) float64 { return usual + share*(own-usual) }
+// ratio is how much slower than its group a worker is, in logarithms, as its decode steps
+// tell. Prompts tell less: what a token of one takes depends on how long it was.
+type ratio struct{ samples, step float64 }
 
-// moved says whether a mean differs from an older one by more than its noise.
-func (r *rates) moved(from *rates) bool {
-	const noise = 0.05
-	far := func(a, b float64) bool { return math.Abs(a-b) > noise*math.Abs(b) }
-	return far(r.token, from.token) || far(r.step+r.sequence, from.step+from.sequence) || far(r.stepRows, from.stepRows)
+const (
+	// ratioSamples is how many samples it takes to believe that a worker is unlike its group, and
+	// ratioMemory how many count in full.
+	ratioSamples = 16
+	ratioMemory  = 32
+	// ratioNoise is the factor up to which a worker is taken to be like its group; beyond ratioMost one
+	// sample tells no more.
+	ratioNoise = 1.5
+	ratioMost  = 8
+)
+
+func (q *ratio) add(own, group rates, running float64) {
+	mine, theirs := own.step+own.sequence*running, group.step+group.sequence*running
+	if mine <= 0 || theirs <= 0 {
+		return
+	}
+	q.samples++
+	gain := max(1/q.samples, 1.0/ratioMemory)
+	q.step += gain * (math.Log(max(1.0/ratioMost, min(ratioMost, mine/theirs))) - q.step)
+}
+
+// factor is what the group's times are multiplied by.
+func (q *ratio) factor() float64 {
+	if q.samples < ratioSamples || math.Abs(q.step) < math.Log(ratioNoise) {
+		return 1
+	}
+	return math.Exp(q.step)
 }

@@ -16,30 +16,20 @@ type worker struct {
 	stream   uint64 // counts the streams
 	report   Report
 	ledgers  []ledger // the first is this processor's own
-	state    state
+	ratio    ratio    // to its group's speed
 	assumed  assumed
 	held     int // blocks on the device, as its events say
 }
 
-// seat is what a decision reads of a worker, side by side with those of the others: the parts of its price
-// that no request changes.
+// seat is what a decision reads of a worker, side by side with those of the others.
 type seat struct {
 	slot    prefix.Slot
 	group   int32   // in groups
 	longest int     // sequence that it takes, in tokens; 0 when it takes none
-	tokens  float64 // of a block
-	// The price of a request is base + slope · uncached tokens + (answer + rows · its tokens) for each
-	// token of its answer; see Terms.
-	base, slope  float64
-	answer, rows float64
-}
-
-// state is what the terms are made of.
-type state struct {
-	queue   float64 // active prefill: predicted time of prompts to compute
+	factor  float64 // of the group's rates
+	queued  float64 // active prefill: tokens of prompts to compute
 	running float64 // sequences
 	active  float64 // tokens of those
-	rates   rates
 }
 
 // settle brings the seat up to date.
@@ -49,33 +39,23 @@ func (r *Router) settle(w *worker) {
 		l := &w.ledgers[i]
 		prefill, decode, running = prefill+l.prefill, decode+l.decode, running+l.count
 	}
-	w.state = state{running: float64(w.report.Running + running), active: float64(w.report.DecodeTokens + decode)}
-	rates := &w.state.rates
-	switch {
-	case w.group.known == 0:
-		*rates = inBlocks(w.BlockTokens)
-	case w.report.Speed.known():
-		*rates = w.report.Speed.rates()
-		rates.temper(&w.group.usual)
-	default: // a new one is taken to be like the others, so that it is neither starved nor flooded
-		*rates = w.group.usual
-	}
-	w.state.queue = rates.token * float64(w.report.PrefillTokens+prefill)
-	r.price(w)
-}
-
-// price fills in the seat.
-func (r *Router) price(w *worker) {
-	c, s := &r.weights, &w.state
-	perPrefill := c.PrefillWeight + c.StallWeight*s.running
-	r.seats[w.at] = seat{
-		slot: w.slot, group: w.group.at, tokens: float64(w.BlockTokens),
-		base: s.queue + perPrefill*s.rates.fixed, slope: perPrefill * s.rates.token,
-		answer: c.DecodeWeight * (s.rates.step + s.rates.sequence*(s.running+1) + s.rates.stepRows*s.active), rows: c.DecodeWeight * s.rates.stepRows,
+	s := &r.seats[w.at]
+	*s = seat{
+		slot: w.slot, group: w.group.at, factor: w.ratio.factor(), queued: float64(w.report.PrefillTokens + prefill),
+		running: float64(w.report.Running + running), active: float64(w.report.DecodeTokens + decode),
 	}
 	if w.attached && !w.draining {
-		r.seats[w.at].longest = w.longest()
+		s.longest = w.longest()
 	}
+}
+
+// queue is the time that the prompts to compute take, at the rates of the seat's group.
+func (s *seat) queue(g *rates) float64 { return s.factor * g.token * s.queued }
+
+// decode is the time of an answer's token beside the running sequences, with the request of so many
+// tokens among them.
+func (s *seat) decode(g *rates, tokens float64) float64 {
+	return s.factor * (g.step + g.sequence*(s.running+1) + g.stepRows*(s.active+tokens))
 }
 
 // longest is the longest sequence that fits, in tokens.
@@ -126,7 +106,7 @@ func (r *Router) Loads() []Load {
 	defer r.mu.Unlock()
 	loads := make([]Load, len(r.workers))
 	for i, w := range r.workers {
-		l := Load{ID: w.ID, Attached: w.attached, PrefillTokens: w.report.PrefillTokens, DecodeTokens: w.report.DecodeTokens, Queue: w.state.queue}
+		l := Load{ID: w.ID, Attached: w.attached, PrefillTokens: w.report.PrefillTokens, DecodeTokens: w.report.DecodeTokens, Queue: r.seats[i].queue(&w.group.rates)}
 		for j := range w.ledgers {
 			l.PrefillTokens += w.ledgers[j].prefill
 			l.DecodeTokens += w.ledgers[j].decode

@@ -1,0 +1,68 @@
+package router_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/switchyard-llm/switchyard/services/processor/router"
+)
+
+// spoke reports speeds that differ a little each time, as those of a worker that works.
+func spoke(r *router.Router, worker string, times int, running int, s router.Speed) {
+	for i := range times {
+		s.Step += time.Duration(i % 2)
+		r.Report(id(worker), router.Report{Running: running, Speed: s})
+	}
+}
+
+// A worker that computed one short prompt takes itself for slow. It must get prompts all the same,
+// or it never learns better.
+func TestASpeedLearntFromLittleStarvesNobody(t *testing.T) {
+	r := newRouter(t, nil)
+	join(t, r, nil, "a", "b", "c")
+	for _, n := range []string{"b", "c"} {
+		spoke(r, n, 100, 4, router.Speed{PrefillToken: 20 * time.Microsecond, Step: 10 * time.Millisecond})
+	}
+	spoke(r, "a", 1, 0, router.Speed{PrefillToken: 2500 * time.Microsecond, Step: 40 * time.Millisecond})
+	got := map[string]int{}
+	for range 300 {
+		got[pick(t, r, prompt(1000)).Worker.Name]++
+	}
+	if got["a"] < 90 {
+		t.Errorf("picks %v, want as many for the one that seems slow", got)
+	}
+}
+
+func TestAWorkerThatStaysSlowGetsLess(t *testing.T) {
+	r := newRouter(t, func(c *router.Config) { c.DecodeWeight = 0 })
+	join(t, r, nil, "slow", "b", "c")
+	for range 50 {
+		spoke(r, "slow", 2, 4, router.Speed{PrefillToken: 60 * time.Microsecond, Step: 30 * time.Millisecond})
+		for _, n := range []string{"b", "c"} {
+			spoke(r, n, 2, 4, router.Speed{PrefillToken: 20 * time.Microsecond, Step: 10 * time.Millisecond})
+		}
+	}
+	got := map[string]int{}
+	for range 300 {
+		got[pick(t, r, prompt(1000)).Worker.Name]++
+	}
+	if got["slow"] < 30 || got["slow"] > 60 {
+		t.Errorf("picks %v, want a third of the others' share for the slow one", got)
+	}
+}
+
+// Each worker alone takes its steps for as long with any number of sequences.
+func TestWhatASequenceAddsIsSeenInWorkersOfDifferentLoads(t *testing.T) {
+	r := newRouter(t, nil)
+	join(t, r, nil, "busy", "calm", "new")
+	for range 100 {
+		spoke(r, "busy", 2, 40, router.Speed{PrefillToken: time.Microsecond, Step: 50 * time.Millisecond})
+		spoke(r, "calm", 2, 10, router.Speed{PrefillToken: time.Microsecond, Step: 20 * time.Millisecond})
+	}
+	got := explain(t, r, router.Request{Model: model, Tokens: prompt(8), MaxOutput: 1})
+	for name, want := range map[string]float64{"busy": 51, "calm": 21, "new": 11} { // 10 + n
+		if d := got[name].Terms.Decode; d < want-0.5 || d > want+0.5 {
+			t.Errorf("a step of %s is taken to need %.2f ms with the request, want %.0f", name, d, want)
+		}
+	}
+}
