@@ -40,7 +40,7 @@ type benchRouteCmd struct {
 	Decode        string  `help:"kv: form of the decode term (${enum})." default:"own" enum:"step,own,others"`
 	Temperature   float64 `help:"kv: how random the choice is; 0 takes the lowest cost." default:"0"`
 	PendingCredit float64 `help:"kv: how much of a block counts as resident that a worker is about to compute." default:"1"`
-	Speeds        string  `help:"kv: what workers report of their speed (${enum}): lines through the timing model, or what the product's learner makes of the passes." default:"fitted" enum:"fitted,learned"`
+	Speeds        string  `help:"kv: what workers report of their speed (${enum}): lines through the timing model, or what the product's learner makes of the passes." default:"learned" enum:"learned,fitted"`
 	JSON          bool    `help:"Print one JSON object a line: bench, case, figure, value, unit." name:"json"`
 }
 

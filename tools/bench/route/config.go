@@ -42,7 +42,7 @@ var decodeForms = []DecodeForm{Step, Own, Others}
 
 // DefaultKV is what was found best; docs/routing-study.md has the figures.
 func DefaultKV() KVConfig {
-	return KVConfig{PrefillWeight: 4, DecodeWeight: 0.1, StallWeight: 0.01, Decode: Own, PendingCredit: 1, Speeds: Fitted}
+	return KVConfig{PrefillWeight: 4, DecodeWeight: 0.1, StallWeight: 0.01, Decode: Own, PendingCredit: 1, Speeds: Learned}
 }
 
 // Validate names the first field that cannot be.
