@@ -39,6 +39,7 @@ var (
 		"pool.tokens": "0", "pool.step_tokens": "64", "pool.running_max": "0", "pool.waiting_max": "-1", "pool.quarantine_max": "-1", "pool.poison": free, "pool.prefault": free,
 		"queue.jobs": "0", "queue.ack_wait": "1ms", "queue.timeout": "0s",
 		"events.publish": free, "events.changes": "0", "events.interval": "-1s", "events.snapshots": "0",
+		"events.zmq.endpoint": "host:1", "events.zmq.replay_endpoint": "ipc://x", "events.zmq.topic": free, "events.zmq.buffer_steps": "0", "events.zmq.encoding": "json",
 	}
 	services = map[string]service{
 		"planner": of(planner.DefaultConfig, everyService),

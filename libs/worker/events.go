@@ -3,11 +3,13 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard-llm/switchyard/libs/kvevent"
+	"github.com/switchyard-llm/switchyard/libs/kvevent/zmq"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/run"
 	kveventv1 "github.com/switchyard-llm/switchyard/proto/switchyard/kvevent/v1"
@@ -19,11 +21,13 @@ type EventsConfig struct {
 	Changes   int           `yaml:"changes" help:"changes that are kept until they are published; when more come in between, the oldest are dropped and processors ask for a snapshot"`
 	Interval  time.Duration `yaml:"interval" help:"how long changes are gathered before they are published"`
 	Snapshots int           `yaml:"snapshots" help:"most snapshots of all blocks that are sent at once; further ones are refused and asked for again"`
+
+	ZMQ zmq.ServerConfig `yaml:"zmq"`
 }
 
 // DefaultEventsConfig publishes.
 func DefaultEventsConfig() EventsConfig {
-	return EventsConfig{Publish: true, Changes: 1 << 15, Interval: 5 * time.Millisecond, Snapshots: 4}
+	return EventsConfig{Publish: true, Changes: 1 << 15, Interval: 5 * time.Millisecond, Snapshots: 4, ZMQ: zmq.DefaultServerConfig()}
 }
 
 // changesMax bounds the log's memory to 1.3 GB.
@@ -39,7 +43,7 @@ func (c EventsConfig) Validate() error {
 	case c.Snapshots < 1:
 		return fmt.Errorf("snapshots is %d, want at least 1", c.Snapshots)
 	}
-	return nil
+	return within("zmq", c.ZMQ.Validate())
 }
 
 // Events tells which blocks a worker holds. A nil one tells nothing.
@@ -50,6 +54,7 @@ type Events struct {
 	snapshots *kvevent.Snapshots
 	outputs   []kvevent.Output
 	batches   *kvevent.Batches // nil: nothing goes over NATS
+	zmq       *zmq.Server      // nil: nothing goes over ZeroMQ
 }
 
 func newEvents(cfg *EventsConfig, rank uint32, w *Worker) *Events {
@@ -64,7 +69,7 @@ func newEvents(cfg *EventsConfig, rank uint32, w *Worker) *Events {
 	return e
 }
 
-// PublishOver adds NATS to where the events go. Run has not begun.
+// PublishOver adds NATS to where the events go, unless the configuration forbids it. Run has not begun.
 func (e *Events) PublishOver(nc *nats.Conn) {
 	if e == nil || !e.cfg.Publish {
 		return
@@ -73,12 +78,35 @@ func (e *Events) PublishOver(nc *nats.Conn) {
 	e.outputs = append(e.outputs, e.batches)
 }
 
-// run adds the goroutine that publishes, where anything is published.
-func (e *Events) run(g *run.Group) {
-	if e != nil && len(e.outputs) > 0 {
-		p := kvevent.NewPublisher(e.worker.Pool, e.cfg.Interval, e.outputs...)
-		g.Go("kv events", func(ctx context.Context) error { return p.Run(ctx) })
+// Listen adds ZeroMQ to where the events go, if the configuration names an endpoint. Run has not
+// begun; without it, Close closes what this has opened.
+func (e *Events) Listen(ctx context.Context, log *slog.Logger) (err error) {
+	if e == nil || e.cfg.ZMQ.Endpoint == "" {
+		return nil
 	}
+	if e.zmq, err = zmq.Listen(ctx, e.cfg.ZMQ, e.header, e.worker.Pool, log); err != nil {
+		return fmt.Errorf("events.zmq.%w", err)
+	}
+	e.outputs = append(e.outputs, e.zmq)
+	return nil
+}
+
+// run adds the goroutines that publish, where anything is published.
+func (e *Events) run(g *run.Group) {
+	if e == nil || len(e.outputs) == 0 {
+		return
+	}
+	g.Go("kv events", kvevent.NewPublisher(e.worker.Pool, e.cfg.Interval, e.outputs...).Run)
+	if e.zmq != nil {
+		g.Go("kv events by zeromq", e.zmq.Run)
+	}
+}
+
+func (e *Events) close() error {
+	if e == nil || e.zmq == nil {
+		return nil
+	}
+	return e.zmq.Close()
 }
 
 // Published says whether processors can go by the events.

@@ -233,6 +233,9 @@ func (p *Process) openWorker(ctx context.Context, cfg ProcessConfig, shared Shar
 		return err
 	}
 	p.OnClose(p.Worker.Close)
+	if err := p.Worker.Events.Listen(ctx, p.Log); err != nil {
+		return err
+	}
 	return p.Worker.observe(p.Telemetry.Meter())
 }
 

@@ -108,7 +108,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		if err := deps.Events.Validate(); err != nil {
 			return nil, fmt.Errorf("worker: events.%w", err)
 		}
-		sized.Changes = deps.Events.Changes
+		sized.Changes, sized.ChangeContent = deps.Events.Changes, deps.Events.ZMQ.Endpoint != ""
 	}
 	pool, err := block.NewPool(sized)
 	if err != nil {
@@ -223,4 +223,6 @@ func fillNaN(b []byte) {
 }
 
 // Close gives the memory back. Run must have ended.
-func (w *Worker) Close() error { return errors.Join(w.Agent.Close(), w.closeMemory()) }
+func (w *Worker) Close() error {
+	return errors.Join(w.Events.close(), w.Agent.Close(), w.closeMemory())
+}
