@@ -4,6 +4,9 @@ package prefix
 // the run, so what the heap has for it may be too old; that is put right when it comes first.
 type ages []aged
 
+// moment is from one lookup or change to the next; between them is room for as many runs of one chain.
+const moment = 1 << 16
+
 type aged struct {
 	used uint64
 	id   runID

@@ -1,10 +1,6 @@
 package prefix
 
-import (
-	"cmp"
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // holders are those of the run, sorted by lane.
 func (x *Index) holders(r *run) []holder {
@@ -16,15 +12,17 @@ func (x *Index) holders(r *run) []holder {
 
 // holderOf is where the lane is among the holders, or where it would be.
 func (x *Index) holderOf(hs []holder, l lane) (int, bool) {
-	if len(hs) > 8 {
-		return slices.BinarySearchFunc(hs, l, func(h holder, l lane) int { return cmp.Compare(h.lane, l) })
-	}
-	for i := range hs {
-		if hs[i].lane >= l {
-			return i, hs[i].lane == l
+	from, n := 0, len(hs)
+	for n > 4 {
+		half := n / 2
+		if hs[from+half].lane <= l {
+			from += half
 		}
+		n -= half
 	}
-	return len(hs), false
+	for ; from < len(hs) && hs[from].lane < l; from++ {
+	}
+	return from, from < len(hs) && hs[from].lane == l
 }
 
 // hold gives the lane blocks of the run, those it has already once more.

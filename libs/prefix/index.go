@@ -35,7 +35,7 @@ type Index struct {
 	changes sync.Mutex // held by a change from its beginning to its end
 	// mu guards what follows. A long change gives it away now and then, whenever all is consistent.
 	mu     lock
-	moment atomic.Uint64 // counts lookups and changes
+	moment atomic.Uint64 // of the last lookup or change
 	_      [64]byte      // every lookup writes it
 
 	slots  []slotState // by Slot
@@ -50,9 +50,12 @@ type Index struct {
 	freeDense []uint32
 	ages      ages
 	budget    int
-	warmed    uint64 // what table.warm returns goes somewhere
-	repeated  int    // blocks with more than one reference in a lane
-	counts    Stats
+	// slack is by how much the moment of use of a run may be wrong, little beside the age of what is evicted next:
+	// a lookup that writes to a run takes it from the caches of the others.
+	slack    uint64
+	warmed   uint64 // what table.warm returns goes somewhere
+	repeated int    // blocks with more than one reference in a lane
+	counts   Stats
 }
 
 const noSlot Slot = -1

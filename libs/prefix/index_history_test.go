@@ -10,7 +10,7 @@ import (
 
 // history drives an index and the model with the same calls and compares what they say.
 type history struct {
-	t       *testing.T
+	t       testing.TB
 	index   *prefix.Index
 	model   model
 	live    []prefix.Slot
@@ -20,7 +20,7 @@ type history struct {
 	next    func(n int) int // below n
 }
 
-func newHistory(t *testing.T, config prefix.IndexConfig, next func(int) int) *history {
+func newHistory(t testing.TB, config prefix.IndexConfig, next func(int) int) *history {
 	return &history{t: t, index: prefix.NewIndex(config), root: 1 << 40, next: next}
 }
 
@@ -154,9 +154,12 @@ func (h *history) verify(chain []block.Hash) {
 	}
 }
 
-// verifyCounts compares what Stats says is held.
+// verifyCounts compares what Stats says is held, and looks whether the index is well.
 func (h *history) verifyCounts() {
 	h.t.Helper()
+	if err := h.index.Check(); err != nil {
+		h.t.Fatal(err)
+	}
 	stats := h.index.Stats()
 	if want := h.model.entries(); stats.Entries != want {
 		h.t.Fatalf("Entries = %d, want %d", stats.Entries, want)
@@ -170,7 +173,11 @@ func (h *history) verifyCounts() {
 }
 
 func TestIndexEqualsTheModelAfterAnyHistory(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds, steps := uint64(40), 600
+	if testing.Short() {
+		seeds, steps = 5, 300
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		slots := []int{1, 3, 20, 80, 300}[seed%5]
 		h := newHistory(t, prefix.IndexConfig{}, random.IntN)
@@ -179,14 +186,37 @@ func TestIndexEqualsTheModelAfterAnyHistory(t *testing.T) {
 			h.model.add(s)
 			h.live = append(h.live, s)
 		}
-		for range 800 {
+		for i := range steps {
 			h.step(slots)
 			h.verify(h.chain())
-			h.verifyCounts()
+			if i%8 == 0 {
+				h.verifyCounts()
+			}
 		}
 		for _, chain := range h.chains {
 			h.verify(chain)
 			h.verify(chain[len(chain)/3:]) // not from the chain's beginning
 		}
 	}
+}
+
+func FuzzIndexHistory(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 9, 0, 50, 0, 0, 0, 7, 1, 4, 0, 9, 0, 1})
+	f.Add([]byte("a history is what comes of any bytes, taken as choices one after another"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h := newHistory(t, prefix.IndexConfig{}, func(n int) int {
+			if len(data) < 2 {
+				data = nil
+				return 0
+			}
+			choice := int(data[0])<<8 | int(data[1])
+			data = data[2:]
+			return choice % n
+		})
+		for len(data) > 0 {
+			h.step(4)
+			h.verifyCounts()
+			h.verify(h.chain())
+		}
+	})
 }

@@ -23,15 +23,14 @@ func (x *Index) Lookup(chain []block.Hash, m *Matches) {
 // walk follows the chain run by run. A slot goes on as long as its depth is where the walk is. In dense runs at the
 // beginning those that go on are in m.on, and get their depth when they drop out.
 func (x *Index) walk(chain []block.Hash, m *Matches) {
-	now := x.moment.Add(1)
-	dull := uint64(x.pages.runs / 64) // being wrong by so little does not matter
+	now := x.moment.Add(moment)
 	depth, trunk := 0, false
 	at, ok := x.table.find(chain[0])
 	for ok {
 		r := x.pages.at(at.run())
 		i := at.index()
 		n := common(r.hashes[i:r.n], chain[depth:])
-		if now-r.used.Load() > dull {
+		if now > r.used.Load()+x.slack {
 			r.used.Store(now)
 		}
 		var more bool
@@ -96,12 +95,15 @@ func tiersOf(hs []holder) int {
 	return n
 }
 
+// searchCost is how many holders can be looked at in the time that it takes to find one among them.
+const searchCost = 16
+
 // narrow takes those that do not hold the first n blocks of a dense run out of m.on, and says whether any are left.
 func (x *Index) narrow(r *run, depth, n int, m *Matches) bool {
 	dropped := m.narrow(x.dense[r.dense], depth)
 	switch {
 	case dropped == 0 || r.full == r.held:
-	case dropped <= fewSlots:
+	case dropped <= fewSlots && dropped*searchCost <= int(r.held):
 		hs := x.holders(r)
 		for _, s := range m.out {
 			if i, _ := x.holderOf(hs, laneOf(s, Device)); i < len(hs) && hs[i].lane.slot() == s {
@@ -122,6 +124,10 @@ func (x *Index) narrow(r *run, depth, n int, m *Matches) bool {
 // lead moves the slots that have just dropped out forward by what they hold of the run, and takes those back in that
 // have the first n blocks.
 func (x *Index) lead(r *run, depth, n int, m *Matches) {
+	if r.lower == 0 {
+		x.leadDevice(r, depth, n, m)
+		return
+	}
 	for hs := x.holders(r); len(hs) > 0; {
 		s := hs[0].lane.slot()
 		tiers := tiersOf(hs)
@@ -129,6 +135,20 @@ func (x *Index) lead(r *run, depth, n int, m *Matches) {
 			m.rejoin(s, hs[:tiers], n)
 		}
 		hs = hs[tiers:]
+	}
+}
+
+func (x *Index) leadDevice(r *run, depth, n int, m *Matches) {
+	for _, h := range x.holders(r) {
+		s := h.lane.slot()
+		if int(m.Depths[s]) != depth || m.on[s>>6]>>(s&63)&1 != 0 {
+			continue
+		}
+		lead := min(leading(h.bits), n)
+		m.Depths[s] += uint32(lead)
+		if lead == n {
+			m.on[s>>6] |= 1 << (s & 63)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func (x *Index) Store(s Slot, t Tier, parent block.Hash, chain []block.Hash) {
 }
 
 func (x *Index) store(l lane, parent block.Hash, chain []block.Hash) {
-	now := x.moment.Add(1)
+	now := x.moment.Add(moment)
 	at, _ := x.table.find(parent)
 	for len(chain) > 0 {
 		n := 0
@@ -36,7 +36,7 @@ func (x *Index) store(l lane, parent block.Hash, chain []block.Hash) {
 			x.link(at, p)
 			at = p + place(n-1)
 		} else {
-			n, at = x.grow(l, at, chain)
+			n, at = x.grow(l, at, chain, now)
 		}
 		x.pages.at(at.run()).used.Store(now)
 		chain = chain[n:]
@@ -72,7 +72,7 @@ func (x *Index) link(from, to place) {
 
 // grow finds room for the blocks of the chain up to the next that has a place, behind the one at a place or in a new
 // run. The first has none. It returns how many it placed and where the last is.
-func (x *Index) grow(l lane, at place, chain []block.Hash) (int, place) {
+func (x *Index) grow(l lane, at place, chain []block.Hash, now uint64) (int, place) {
 	id, r := x.room(l, at)
 	from := int(r.n)
 	chain = chain[:min(len(chain), runBlocks-from)]
@@ -89,6 +89,7 @@ func (x *Index) grow(l lane, at place, chain []block.Hash) (int, place) {
 		r.n = uint8(n)
 		x.insert(id, r, 0, holder{lane: l, bits: span(0, n)})
 		x.link(at, placeOf(id, 0))
+		r.used.Store(now)
 		x.ages.push(x, id, r)
 		x.counts.Entries += n
 	} else {

@@ -190,7 +190,7 @@ func (b buckets) entry(mix uint64, p place) (bucket, slot int, ok bool) {
 	}
 }
 
-// settle keeps the table between an eighth and four fifths full, after so many changes since the last time, at most
+// settle keeps the table between three and eight tenths full, after so many changes since the last time, at most
 // runBlocks.
 func (t *table) settle(changes int) {
 	if t.blocks == 0 {
@@ -198,9 +198,12 @@ func (t *table) settle(changes int) {
 		return
 	}
 	if t.old != nil {
-		for ; changes > 0 && t.old != nil; changes -= emptiedBuckets {
+		// Two buckets for each change: old is empty before now can be too full.
+		for ; changes > 0 && t.old != nil; changes -= emptiedBuckets / 2 {
 			t.empty()
 		}
+	}
+	if t.old != nil {
 		return
 	}
 	if n := t.wanted(t.blocks); n != len(t.now) {
@@ -224,9 +227,9 @@ func (t *table) reset() {
 func (t *table) wanted(blocks int) int {
 	n := len(t.now)
 	switch places := n * bucketPlaces; {
-	case blocks > places*4/5:
+	case blocks > places*8/10:
 		return 2 * n
-	case blocks < places/8 && n > minBuckets:
+	case blocks < places*3/10 && n > minBuckets:
 		return n / 2
 	}
 	return n
