@@ -41,9 +41,7 @@ func (m *assumed) bind(holder *prefix.Index, slot prefix.Slot) { m.holder, m.slo
 
 // size sets the capacity: so many blocks, but no more than the worker's pool has.
 func (m *assumed) size(w Worker, entries int) {
-	if w.Events {
-		entries = 0
-	} else if w.PoolBlocks > 0 {
+	if w.PoolBlocks > 0 {
 		entries = min(entries, w.PoolBlocks)
 	}
 	if m.index == nil {
@@ -171,15 +169,20 @@ func (r *Router) Remember(id WorkerID, salt string, tokens []sequence.Token) {
 	}
 }
 
+// expireEvery is how long assumed prefixes may outlive their end.
+const expireEvery = time.Second
+
 // expire lets assumed prefixes end; it looks at the oldest of each worker only.
 func (r *Router) expire() {
-	if r.assuming == 0 {
+	if len(r.assuming) == 0 {
 		return
 	}
 	now := r.opt.Now()
-	for _, w := range r.workers {
-		if !w.Events {
-			w.assumed.expire(now)
-		}
+	if now.Sub(r.expired) < expireEvery {
+		return
+	}
+	r.expired = now
+	for a := range r.assuming {
+		a.expire(now)
 	}
 }

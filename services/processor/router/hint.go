@@ -40,6 +40,7 @@ func (r *Router) AddPrefill(w Worker) error {
 	known := r.findPrefill(w.ID.Name)
 	if known != nil && known.ID == w.ID {
 		known.Worker = w
+		r.assume(&known.assumed, &known.Worker, !w.Events)
 		return nil
 	}
 	if known != nil {
@@ -48,7 +49,7 @@ func (r *Router) AddPrefill(w Worker) error {
 	p := &prefill{Worker: w, slot: r.remote.Add()}
 	p.assumed.bind(r.remote, p.slot)
 	r.prefills = append(r.prefills, p)
-	r.share()
+	r.assume(&p.assumed, &p.Worker, !w.Events)
 	return nil
 }
 
@@ -61,10 +62,10 @@ func (r *Router) KeepPrefills(present map[WorkerID]bool) {
 			r.dropPrefill(p)
 		}
 	}
-	r.share()
 }
 
 func (r *Router) dropPrefill(gone *prefill) {
+	r.assume(&gone.assumed, &gone.Worker, false)
 	r.remote.Drop(gone.slot)
 	r.prefills = slices.DeleteFunc(r.prefills, func(o *prefill) bool { return o == gone })
 }

@@ -105,7 +105,8 @@ type Router struct {
 	byID     map[WorkerID]*worker
 	waits    waits
 	turn     int
-	assuming int // workers that publish no events
+	assuming map[*assumed]*Worker // of those that publish no events
+	expired  time.Time            // when assumed prefixes were looked at last
 	counts   Counts
 	prefills []*prefill     // in the order of AddPrefill
 	chain    []block.Hash   // scratch
@@ -129,7 +130,7 @@ func New(cfg Config, opt Options) (*Router, error) {
 		return nil, fmt.Errorf("router: %w", err)
 	}
 	r := &Router{
-		cfg: cfg, opt: opt, weights: cfg.Weights, byID: map[WorkerID]*worker{},
+		cfg: cfg, opt: opt, weights: cfg.Weights, byID: map[WorkerID]*worker{}, assuming: map[*assumed]*Worker{},
 		held: prefix.NewIndex(prefix.IndexConfig{Bytes: cfg.MemoryBytes}), remote: prefix.NewIndex(prefix.IndexConfig{Bytes: cfg.MemoryBytes}),
 	}
 	r.waits.first = map[block.Hash]*wait{}
@@ -171,7 +172,7 @@ func (r *Router) Add(w Worker) error {
 	known.Worker = w
 	known.assumed.bind(r.held, known.slot)
 	r.enter(known)
-	r.share()
+	r.assume(&known.assumed, &known.Worker, !w.Events)
 	return nil
 }
 
@@ -184,6 +185,7 @@ func (r *Router) Remove(id WorkerID) {
 		return
 	}
 	r.forget(w)
+	r.assume(&w.assumed, &w.Worker, false)
 	r.held.Drop(w.slot)
 	last := len(r.workers) - 1
 	r.workers[w.at], r.seats[w.at] = r.workers[last], r.seats[last]
@@ -192,7 +194,6 @@ func (r *Router) Remove(id WorkerID) {
 	r.workers, r.seats = r.workers[:last], r.seats[:last]
 	delete(r.byID, id)
 	r.quit(w)
-	r.share()
 }
 
 // Attach makes a worker a candidate: a stream to it is open. Bookings are numbered from 1 again.
@@ -233,26 +234,22 @@ func (r *Router) Index() prefix.Stats { return r.held.Stats() }
 
 // share divides the budget of assumed prefixes among the workers that publish none.
 func (r *Router) share() {
-	before := r.assuming
-	r.assuming = 0
-	for _, w := range r.workers {
-		if !w.Events {
-			r.assuming++
-		}
+	entries := r.cfg.MemoryBytes / entryBytes / max(1, len(r.assuming))
+	for a, w := range r.assuming {
+		a.size(*w, entries)
 	}
-	for _, p := range r.prefills {
-		if !p.Events {
-			r.assuming++
-		}
-	}
-	if r.assuming == 0 && before == 0 {
+}
+
+// assume has a worker's prefixes assumed, or no more.
+func (r *Router) assume(a *assumed, w *Worker, assume bool) {
+	if _, before := r.assuming[a]; !assume && !before {
 		return
 	}
-	entries := r.cfg.MemoryBytes / entryBytes / max(1, r.assuming)
-	for _, w := range r.workers {
-		w.assumed.size(w.Worker, entries)
+	if assume {
+		r.assuming[a] = w
+	} else {
+		delete(r.assuming, a)
+		a.size(*w, 0)
 	}
-	for _, p := range r.prefills {
-		p.assumed.size(p.Worker, entries)
-	}
+	r.share()
 }
