@@ -1,5 +1,11 @@
 package block
 
+import (
+	"maps"
+
+	"github.com/switchyard-llm/switchyard/libs/sequence"
+)
+
 // Snapshot is all that a worker can find by its hash at one moment.
 type Snapshot struct {
 	// Sequence is that of the last change before that moment.
@@ -9,64 +15,83 @@ type Snapshot struct {
 	Blocks []Change
 }
 
-// Snapshot copies the index under the lock that the changes are numbered under, and
-// orders it after. It costs the pool's users about 10 ns per block.
+// Snapshot copies the pool's tables under the lock that the changes are numbered under, which takes
+// about 10 ns per block of the pool, and makes the rest of it after.
 func (p *Pool) Snapshot() Snapshot {
-	s, tiers, nodes := p.copyIndex()
-	device := s.Blocks[:tiers[Device]]
-	hashOf := make(map[uint64]Hash, len(device))
-	for i := range device {
-		hashOf[nodes[i].own] = device[i].Hash
-	}
-	for i := range device {
-		if nodes[i].parent != 0 {
-			device[i].Parent = hashOf[nodes[i].parent]
+	c := p.copyTables()
+	s := Snapshot{Sequence: c.sequence, Blocks: c.device()}
+	order(s.Blocks)
+	for t, held := range c.lower {
+		at := len(s.Blocks)
+		for h, parent := range held {
+			s.Blocks = append(s.Blocks, Change{Kind: Stored, Tier: Tier(t), Hash: h, Parent: parent})
 		}
-	}
-	at := 0
-	for _, n := range tiers {
-		order(s.Blocks[at : at+n])
-		at += n
+		order(s.Blocks[at:])
 	}
 	return s
 }
 
-// link is what the index knows of an entry's place; parent is 0 for a first block, whose
-// parent's hash is in place.
-type link struct{ own, parent uint64 }
+// tables are a pool's at one moment.
+type tables struct {
+	sequence uint64
+	size     int // of a block, in tokens
+	indexed  int // blocks
+	blocks   []record
+	tokens   []sequence.Token // none unless they are asked for
+	spaces   map[uint64]space
+	lower    [Tiers]map[Hash]Hash
+}
 
-func (p *Pool) copyIndex() (s Snapshot, tiers [Tiers]int, nodes []link) {
+func (p *Pool) copyTables() tables {
+	// Memory is taken and touched before, not under the lock.
+	c := tables{size: p.config.BlockTokens, blocks: make([]record, len(p.blocks))}
+	clear(c.blocks)
+	if p.config.ChangeContent {
+		c.tokens = make([]sequence.Token, len(p.tokens))
+		clear(c.tokens)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := &p.changes
-	tiers[Device] = len(p.index)
-	n := len(p.index)
-	for t, held := range l.lower {
-		tiers[t] += len(held)
-		n += len(held)
+	c.sequence, c.indexed = p.changes.total, len(p.index)
+	copy(c.blocks, p.blocks)
+	copy(c.tokens, p.tokens)
+	c.spaces = make(map[uint64]space, len(p.spaceByID))
+	for id, s := range p.spaceByID {
+		c.spaces[id] = *s
 	}
-	s = Snapshot{Sequence: l.total, Blocks: make([]Change, 0, n)}
-	nodes = make([]link, 0, len(p.index))
-	for b := range p.blocks { // not the map: this is several times as fast
-		r := &p.blocks[b]
+	for t, held := range p.changes.lower {
+		c.lower[t] = maps.Clone(held)
+	}
+	return c
+}
+
+// device lists what the index names. A parent never leaves it before its children.
+func (c *tables) device() []Change {
+	hashOf := make(map[uint64]Hash, c.indexed)
+	for i := range c.blocks {
+		if r := &c.blocks[i]; r.indexed {
+			hashOf[r.node] = r.hash
+		}
+	}
+	all := make([]Change, 0, c.indexed)
+	for i := range c.blocks {
+		r := &c.blocks[i]
 		if !r.indexed {
 			continue
 		}
-		c, at := Change{Kind: Stored, Hash: r.hash}, link{r.node, r.parent}
+		s := Change{Kind: Stored, Hash: r.hash, Parent: hashOf[r.parent]}
 		if r.first {
-			c.Parent, at.parent = p.spaceByID[r.parent].root, 0
+			s.Parent = c.spaces[r.parent].root
 		}
-		if p.config.ChangeContent {
-			c.Content = p.contentOf(ID(b))
+		if c.tokens != nil {
+			s.Content = &Content{First: r.first, Tokens: c.tokens[i*c.size : (i+1)*c.size : (i+1)*c.size]}
+			if r.first {
+				s.Content.Namespace = c.spaces[r.parent].name
+			}
 		}
-		s.Blocks, nodes = append(s.Blocks, c), append(nodes, at)
+		all = append(all, s)
 	}
-	for t, held := range l.lower {
-		for h, parent := range held {
-			s.Blocks = append(s.Blocks, Change{Kind: Stored, Tier: Tier(t), Hash: h, Parent: parent})
-		}
-	}
-	return s, tiers, nodes
+	return all
 }
 
 // order sorts blocks of distinct hashes depth first. Blocks whose parents are not among
