@@ -51,7 +51,12 @@ func Root(model, lora, salt string) block.Hash {
 // The parent is data, not the seed: a seed makes XXH3 rebuild its secret each time.
 // It does not allocate.
 func Next(parent block.Hash, tokens []sequence.Token) block.Hash {
-	if len(tokens) > bufferTokens {
+	switch {
+	case len(tokens) == 16:
+		return next16(parent, (*[16]sequence.Token)(tokens))
+	case len(tokens) == 32:
+		return next32(parent, (*[32]sequence.Token)(tokens))
+	case len(tokens) > bufferTokens:
 		return nextLong(parent, tokens)
 	}
 	var buffer [parentBytes + bufferTokens*tokenBytes]byte
@@ -101,9 +106,14 @@ func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 
 func Chain(dst []block.Hash, root block.Hash, tokens []sequence.Token, blockTokens int) []block.Hash {
 	var buffer [parentBytes + bufferTokens*tokenBytes]byte
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
-		if blockTokens > bufferTokens {
+		switch {
+		case blockTokens == 16:
+			root = next16(root, (*[16]sequence.Token)(tokens))
+		case blockTokens == 32:
+			root = next32(root, (*[32]sequence.Token)(tokens))
+		case blockTokens > bufferTokens:
 			root = nextLong(root, tokens[:blockTokens])
-		} else {
+		default:
 			root = next(&buffer, root, tokens[:blockTokens])
 		}
 		dst = append(dst, root)

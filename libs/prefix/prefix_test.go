@@ -30,7 +30,7 @@ func reference(parent block.Hash, ts []sequence.Token) block.Hash {
 }
 
 func TestNextFollowsTheDefinitionAtEverySize(t *testing.T) {
-	for _, n := range []int{0, 1, 16, 32, 64, 127, 128, 129, 256, 1000} {
+	for _, n := range []int{0, 1, 15, 16, 17, 31, 32, 33, 64, 127, 128, 129, 256, 1000} {
 		ts := tokens(n)
 		if got, want := prefix.Next(42, ts), reference(42, ts); got != want {
 			t.Errorf("Next of %d tokens = %x, want %x", n, got, want)
@@ -64,7 +64,7 @@ func TestRootSeparatesNamespaces(t *testing.T) {
 
 func TestChainHashesFullBlocksOnly(t *testing.T) {
 	for _, c := range []struct{ tokens, size, want int }{
-		{0, 16, 0}, {15, 16, 0}, {16, 16, 1}, {47, 16, 2}, {48, 16, 3}, {300, 130, 2},
+		{0, 16, 0}, {15, 16, 0}, {16, 16, 1}, {47, 16, 2}, {48, 16, 3}, {130, 32, 4}, {130, 24, 5}, {300, 130, 2},
 	} {
 		ts := tokens(c.tokens)
 		got := prefix.Chain([]block.Hash{7}, 1, ts, c.size)
@@ -100,6 +100,22 @@ func BenchmarkChain(b *testing.B) {
 		b.Run(fmt.Sprintf("block%d", size), func(b *testing.B) {
 			for b.Loop() {
 				dst = prefix.Chain(dst[:0], 1, ts, size)
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}
+
+// What the same bytes cost where no block waits for its parent.
+func BenchmarkPlain(b *testing.B) {
+	const n = 100_000
+	for _, size := range []int{16, 32, 64, 128} {
+		b.Run(fmt.Sprintf("block%d", size), func(b *testing.B) {
+			data := make([]byte, n/size*(8+4*size))
+			for b.Loop() {
+				for d := data; len(d) > 0; d = d[8+4*size:] {
+					xxh3.Hash(d[:8+4*size])
+				}
 			}
 			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 		})
