@@ -53,9 +53,9 @@ func (p *reference) serve(r *Request, size int, serial int) int {
 func TestCacheHitsWhatAPlainListOfBlocksHits(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Workers = 1
-	for seed := range uint64(4) {
-		trace := synthetic(t, 150, seed)
-		cfg.PoolBlocks = 2600 + int(seed)*400
+	for seed := range uint64(3) {
+		trace := synthetic(t, 60, seed)
+		cfg.PoolBlocks = 2000 + int(seed)*400
 		plain := &reference{capacity: cfg.PoolBlocks}
 		c := newCache(cfg.PoolBlocks, trace.Runs)
 		for i := range trace.Requests {

@@ -22,12 +22,16 @@ type kv struct {
 	self    int // processor
 	chains  *chains
 	now     time.Duration
+	prompt  []token          // of the request that is picked for
 	choices []*router.Choice // by request; nil: not this processor's, or over
 	shared  *router.Shared   // of the last booking
 	speeds  []*speedometer   // by worker
 }
 
-var _ listener = (*kv)(nil)
+var (
+	_ listener = (*kv)(nil)
+	_ preparer = (*kv)(nil)
+)
 
 func newKV(c *Cluster, processor int, random *rand.Rand, cfg KVConfig) (Policy, error) {
 	if c.chains == nil {
@@ -71,9 +75,12 @@ func (p *kv) share(s router.Shared) {
 	}
 }
 
+// prepare makes up the prompt, which a processor has.
+func (p *kv) prepare(r *Request) { p.prompt = p.chains.tokens(r) }
+
 func (p *kv) Pick(now time.Duration, r *Request) Choice {
 	p.now = now
-	choice, err := p.router.Pick(router.Request{Model: model, Tokens: p.chains.tokens(r)}, func(*router.Choice) bool { return true })
+	choice, err := p.router.Pick(router.Request{Model: model, Tokens: p.prompt}, func(*router.Choice) bool { return true })
 	if err != nil {
 		return Choice{Worker: -1} // every worker is attached, and every request fits
 	}

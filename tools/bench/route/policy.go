@@ -89,6 +89,10 @@ type listener interface {
 	listen(worker int) watcher
 }
 
+// preparer is a policy that makes something of a request before it decides, which is no
+// part of the decision.
+type preparer interface{ prepare(r *Request) }
+
 // maker makes a policy for one processor.
 type maker func(c *Cluster, processor int, random *rand.Rand) (Policy, error)
 

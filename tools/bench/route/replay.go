@@ -149,6 +149,9 @@ func (r *replay) arrive(index int) error {
 	now, request := r.arrivals[index], &r.trace.Requests[index]
 	processor := index % len(r.policies)
 	policy := r.policies[processor]
+	if p, ok := policy.(preparer); ok {
+		p.prepare(request)
+	}
 	begin := time.Now()
 	choice := policy.Pick(now, request)
 	r.deciding += time.Since(begin)
