@@ -11,17 +11,26 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 )
 
-// BenchmarkPick measures a decision from the lookup to the booking, for a prompt of 1,000 blocks of
-// which each worker holds a part.
+// BenchmarkPick measures a decision from the lookup to the booking, for a prompt of 1,000 blocks. Of a chat
+// all workers hold the first 16 blocks, as of a system prompt, and one in 32 more; spread out each holds
+// another part of up to 500.
 func BenchmarkPick(b *testing.B) {
 	for _, workers := range []int{8, 64, 512, 4096} {
-		for _, depths := range []int{8, 500} { // different lengths of what is held
-			b.Run(fmt.Sprintf("workers=%d/depths=%d", workers, depths), func(b *testing.B) { benchmarkPick(b, workers, depths) })
-		}
+		b.Run(fmt.Sprintf("workers=%d/chat", workers), func(b *testing.B) {
+			benchmarkPick(b, workers, func(i int) int {
+				if i%32 == 0 {
+					return 100 + i*7919%900
+				}
+				return 16
+			})
+		})
+		b.Run(fmt.Sprintf("workers=%d/spread", workers), func(b *testing.B) {
+			benchmarkPick(b, workers, func(i int) int { return i*7919%500 + 1 })
+		})
 	}
 }
 
-func benchmarkPick(b *testing.B, workers, depths int) {
+func benchmarkPick(b *testing.B, workers int, held func(i int) int) {
 	const size, blocks = 32, 1000
 	r, err := New(DefaultConfig(), Options{Random: rand.New(rand.NewPCG(3, 4)), Now: time.Now})
 	if err != nil {
@@ -39,7 +48,7 @@ func benchmarkPick(b *testing.B, workers, depths int) {
 			b.Fatal(err)
 		}
 		r.Attach(id)
-		r.Stored(id, prefix.Device, root, chain[:i*7919%depths*(500/depths)+1])
+		r.Stored(id, prefix.Device, root, chain[:held(i)])
 		r.Report(id, Report{
 			PrefillTokens: i * 31 % 1000, Running: i % 32, DecodeTokens: i * 977 % 100_000,
 			Speed: Speed{PrefillToken: 20 * time.Microsecond, Step: 10 * time.Millisecond, StepToken: 20},

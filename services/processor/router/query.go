@@ -83,16 +83,25 @@ func (r *Router) find(q *query) {
 			tiered += len(g.matches.Tiered)
 		}
 	}
-	q.list = slices.Grow(q.list[:0], len(r.seats))
+	r.enlist(q)
+	r.findPending(q)
+	q.plain = len(q.touched) == 0 && q.wanted == 1 && tiered == 0
+}
+
+// enlist lists who may be picked.
+func (r *Router) enlist(q *query) {
+	q.list = slices.Grow(q.list[:0], len(r.seats))[:len(r.seats)]
+	list, n, tokens := q.list, 0, len(q.req.Tokens)
 	anyOf := q.req.Worker == "" && q.req.LoRA == "" && len(q.req.Avoid) == 0
 	for i := range r.seats {
 		s := &r.seats[i]
-		if len(q.req.Tokens) < s.longest && int(s.group) < len(q.groups) && q.groups[s.group].wanted && (anyOf || r.admits(q, i) == "") {
-			q.list = append(q.list, int32(i))
+		if tokens >= s.longest || int(s.group) >= len(q.groups) || !q.groups[s.group].wanted || !anyOf && r.admits(q, i) != "" {
+			continue
 		}
+		list[n] = int32(i)
+		n++
 	}
-	r.findPending(q)
-	q.plain = len(q.touched) == 0 && q.wanted == 1 && tiered == 0
+	q.list = list[:n]
 }
 
 // admits says why the worker of a seat cannot be picked; empty if it can.
