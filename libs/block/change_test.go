@@ -2,6 +2,7 @@ package block_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -94,8 +95,8 @@ func (m *mirror) reload() {
 
 func (m *mirror) check() {
 	m.t.Helper()
-	if diff := cmp.Diff(m.pool.Indexed(), m.held[block.Device]); diff != "" {
-		m.t.Fatalf("the changes up to %d do not give the index (-index +changes):\n%s", m.last, diff)
+	if want, got := m.pool.Indexed(), m.held[block.Device]; !maps.Equal(want, got) {
+		m.t.Fatalf("the changes up to %d do not give the index (-index +changes):\n%s", m.last, cmp.Diff(want, got))
 	}
 }
 
