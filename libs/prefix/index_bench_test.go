@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,13 +141,14 @@ func BenchmarkIndexDepth(b *testing.B) {
 				x.Store(x.Add(), prefix.Device, 1, chain[:n*(w+1)/64])
 			}
 			var m prefix.Matches
-			var took []time.Duration
+			const few = 4
+			took := make([]time.Duration, 0, 1<<20)
 			for b.Loop() {
 				start := time.Now()
-				for range batch {
+				for range few {
 					x.Lookup(chain, &m)
 				}
-				took = append(took, time.Since(start)/batch)
+				took = append(took, time.Since(start)/few)
 			}
 			slices.Sort(took)
 			b.ReportMetric(micro(took[len(took)/2]), "p50-µs")
@@ -209,4 +211,43 @@ func BenchmarkIndexDrop(b *testing.B) {
 	b.ReportMetric(micro(took[len(took)*999/1000]), "lookup-p99.9-µs")
 	b.ReportMetric(micro(took[len(took)-1]), "lookup-max-µs")
 	b.ReportMetric(0, "ns/op")
+}
+
+// Two goroutines play the requests of the even and the odd workers: each looks up, stores and removes.
+func BenchmarkIndexTwoCores(b *testing.B) {
+	for _, workers := range []int{8, 64} {
+		b.Run(fmt.Sprintf("w%d", workers), func(b *testing.B) {
+			w := workload(b, prefixtest.DefaultConfig(workers))
+			halves := [2]prefixtest.Workload{{Root: w.Root}, {Root: w.Root}}
+			blocks := 0
+			for _, q := range w.Requests {
+				half := &halves[q.Worker%2]
+				half.Requests = append(half.Requests, q)
+				blocks += len(q.Chain) + len(q.Removed)
+				for _, s := range q.Stored {
+					blocks += s.To - s.From
+				}
+			}
+			least := time.Hour
+			for b.Loop() {
+				x := newReplay(w).Index
+				start := time.Now()
+				var both sync.WaitGroup
+				for i := range halves {
+					both.Go(func() {
+						r := replay{Index: x, Workload: &halves[i]}
+						for k := range r.Requests {
+							r.Lookup(r.Requests[k].Chain, &r.matches)
+							r.store(&r.Requests[k])
+							r.remove(&r.Requests[k])
+						}
+					})
+				}
+				both.Wait()
+				least = min(least, time.Since(start))
+			}
+			b.ReportMetric(float64(blocks)/least.Seconds()/1e6, "blockops-M/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Lookups beside changes answer with a state that there was between their beginning and their end.
 func TestLookupsSeeAStateThatThereWas(t *testing.T) {
-	const slots, changes = 20, 2000
+	const slots, changes = 20, 1000
 	x, chain := prefix.NewIndex(prefix.IndexConfig{}), chainOf(1, 400)
 	var model model
 	for range slots {

@@ -75,6 +75,9 @@ func TestIndexAnswersATraceRight(t *testing.T) {
 	}{{8, 0}, {8, 0.02}, {64, 0.02}} {
 		config := prefixtest.DefaultConfig(c.workers)
 		config.Holes, config.Requests, config.PoolBlocks = c.holes, 2000, 8000
+		if testing.Short() {
+			config.Requests, config.PoolBlocks = 400, 2000
+		}
 		r := newReplay(workload(t, config))
 		removed := 0
 		for i := range r.Requests {

@@ -6,8 +6,8 @@ import (
 )
 
 // lock is a sync.RWMutex for a change of many short steps beside lookups. Steps and lookups take microseconds, and to
-// fall asleep and be woken takes ten times that; so they first look, for about as long as it can take, whether the way
-// is free. That is a courtesy: what is held by whom only the mutex knows.
+// fall asleep and be woken takes ten times that; so they first look, for about as long as it should take, whether the
+// way is free. That is a courtesy: what is held by whom only the mutex knows.
 type lock struct {
 	_       [64]byte // those who look shall not slow down what lies beside
 	coming  atomic.Bool
@@ -16,24 +16,31 @@ type lock struct {
 	_       [64]byte
 }
 
+// How often to look whether the way is free. Where there are more goroutines than cores it may be in vain.
 const (
-	// lookupTries are some microseconds, longer than a lookup takes.
-	lookupTries = 1 << 12
-	// stepTries are some tens of microseconds, longer than a step takes.
-	stepTries = 1 << 17
+	enterLooks  = 1 << 12 // some microseconds, longer than it takes to see that a step is over
+	lookupLooks = 1 << 10 // some more, longer than a lookup takes
+	stepLooks   = 1 << 17 // some tens of microseconds, longer than a step takes
+	turnLooks   = 1 << 13 // about as long: most changes are one step
 )
+
+// await looks so many times.
+func await(looks int, free func() bool) bool {
+	for range looks {
+		if free() {
+			return true
+		}
+	}
+	return false
+}
 
 // Lock lets the lookups that wait go first, then keeps new ones away until those that are on have ended.
 func (l *lock) Lock() {
-	for i := 0; i < lookupTries && l.waiting.Load() > 0; i++ {
-	}
+	await(enterLooks, func() bool { return l.waiting.Load() == 0 })
 	l.coming.Store(true)
-	for range lookupTries {
-		if l.mu.TryLock() {
-			return
-		}
+	if !await(lookupLooks, l.mu.TryLock) {
+		l.mu.Lock()
 	}
-	l.mu.Lock()
 }
 
 func (l *lock) Unlock() {
@@ -48,10 +55,24 @@ func (l *lock) RLock() {
 		return
 	}
 	l.waiting.Add(1)
-	for i := 0; i < stepTries && l.coming.Load(); i++ {
-	}
+	await(stepLooks, func() bool { return !l.coming.Load() })
 	l.mu.RLock()
 	l.waiting.Add(-1)
 }
 
 func (l *lock) RUnlock() { l.mu.RUnlock() }
+
+// turn is a sync.Mutex for whole changes, for which others wait awake for a while, too.
+type turn struct {
+	_  [64]byte
+	mu sync.Mutex
+	_  [64]byte
+}
+
+func (t *turn) Lock() {
+	if !await(turnLooks, t.mu.TryLock) {
+		t.mu.Lock()
+	}
+}
+
+func (t *turn) Unlock() { t.mu.Unlock() }
