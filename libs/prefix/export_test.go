@@ -48,7 +48,28 @@ func (x *Index) Check() error {
 			bad("run %d is aged at %d, not %d, or used too late", x.ages[i].id, r.age, i)
 		}
 	}
+	x.table.checkPassed(bad)
 	return errors.Join(errs...)
+}
+
+// checkPassed counts again how many blocks passed each bucket.
+func (t *table) checkPassed(bad func(string, ...any)) {
+	counts := make([]uint64, len(t.now))
+	for i := range t.now {
+		for slot, p := range t.now[i].places {
+			if t.now[i].meta>>(8*slot)&0xff == 0 {
+				continue
+			}
+			for b := t.now.home(scatter(t.hash(p))); b != i; b = (b + 1) % len(t.now) {
+				counts[b]++
+			}
+		}
+	}
+	for i, want := range counts {
+		if got := t.now[i].meta >> 48; got != want {
+			bad("%d blocks passed bucket %d, counted %d", want, i, got)
+		}
+	}
 }
 
 // checkRun returns the entries of a run.

@@ -1,6 +1,7 @@
 package prefix_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
@@ -82,6 +83,27 @@ func TestParentsThatAreUnknownOrTheBlockItselfMisplaceNothing(t *testing.T) {
 	x.Store(s, prefix.Device, chain[199], chain[1:50]) // a circle
 	wantDevice(t, x, s, chain, 200)
 	wantDevice(t, x, s, chain[120:], 80)
+}
+
+// Nobody has all of the first run, and those that have as much of it as the chain does have all of the second.
+func TestChainsThatPartInTheMiddleOfARunGoOn(t *testing.T) {
+	for _, tier := range []prefix.Tier{prefix.Device, prefix.Host} {
+		x, long, end := prefix.NewIndex(prefix.IndexConfig{}), chainOf(1, 64), chainOf(2, 64)
+		x.Store(x.Add(), tier, root, long)
+		for range 100 {
+			s := x.Add()
+			x.Store(s, tier, root, long[:40])
+			x.Store(s, tier, 12345, end) // where it belongs is not known
+		}
+		chain := slices.Concat(long[:40], end)
+		var m prefix.Matches
+		x.Lookup(chain, &m)
+		for s, want := range slices.Concat([]uint32{40}, slices.Repeat([]uint32{104}, 100)) {
+			if m.Depths[s] != want || m.Count(prefix.Slot(s), tier) != int(want) {
+				t.Errorf("tier %d: slot %d has %d blocks, want %d", tier, s, m.Depths[s], want)
+			}
+		}
+	}
 }
 
 func TestClearedAndDroppedSlotsHoldNothing(t *testing.T) {
