@@ -99,7 +99,7 @@ const (
 	ratioMemory  = 32
 	// ratioNoise is the factor up to which a worker is taken to be like its group; beyond ratioMost one
 	// sample tells no more.
-	ratioNoise = 1.5
+	ratioNoise = 2
 	ratioMost  = 8
 )
 
