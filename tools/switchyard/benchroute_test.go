@@ -8,7 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/switchyard-llm/switchyard/tools/bench"
+	"github.com/switchyard-llm/switchyard/tools/bench/route"
 )
 
 func TestBenchRouteShowsEachPolicy(t *testing.T) {
@@ -74,6 +78,27 @@ func TestBenchRouteSaysWhatIsWrong(t *testing.T) {
 		if code == 0 || !strings.Contains(errors, c.want) {
 			t.Errorf("%v: code %d, %q, want %q", c.args, code, errors, c.want)
 		}
+	}
+}
+
+func TestBenchRouteDefaultsAreTheProducts(t *testing.T) {
+	var c commands
+	parser, err := kong.New(&c, kong.Vars{"data": "", "model": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"bench", "route", "--synthetic", "9"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(route.DefaultKV(), c.Bench.Route.kv()); diff != "" {
+		t.Errorf("weights (-want +got):\n%s", diff)
+	}
+	got, err := c.Bench.Route.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(route.DefaultConfig(), got); diff != "" {
+		t.Errorf("cluster (-want +got):\n%s", diff)
 	}
 }
 

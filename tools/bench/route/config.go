@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
 // KVConfig are the weights of the kv policy, whose cost of a worker is, in predicted ms,
@@ -16,7 +18,7 @@ import (
 // The last term is what the others lose, whose tokens wait for the pieces of the prompt.
 type KVConfig struct {
 	PrefillWeight, DecodeWeight, StallWeight float64
-
+	// Decode is the decode term of the policy exact; that of kv is the product's.
 	Decode DecodeForm
 	// Temperature makes the choice random, p ~ exp(-cost / ((max - min) · T)); 0 takes the lowest cost.
 	Temperature float64
@@ -40,9 +42,13 @@ const (
 
 var decodeForms = []DecodeForm{Step, Own, Others}
 
-// DefaultKV is what was found best; docs/routing-study.md has the figures.
+// DefaultKV has the product's default weights, which were chosen by replays: docs/routing-study.md.
 func DefaultKV() KVConfig {
-	return KVConfig{PrefillWeight: 4, DecodeWeight: 0.1, StallWeight: 0.01, Decode: Own, PendingCredit: 1, Speeds: Learned}
+	w := router.DefaultWeights()
+	return KVConfig{
+		PrefillWeight: w.PrefillWeight, DecodeWeight: w.DecodeWeight, StallWeight: w.StallWeight, Temperature: w.Temperature,
+		PendingCredit: w.PendingCredit, Decode: Own, Speeds: Learned,
+	}
 }
 
 // Validate names the first field that cannot be.

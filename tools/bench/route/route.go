@@ -4,7 +4,8 @@
 //
 // A worker here is the physics that routing depends on and nothing else: a pool of blocks
 // with a prefix cache, continuous batching with prompts in pieces, and a timing model
-// for each pass. Nothing is generated, nothing is sent, and no clock is read but to time
+// for each pass. The policy kv is the product's own router, driven as a processor drives it; the others
+// are here to compare it with. Nothing is generated, nothing is sent, and no clock is read but to time
 // the decisions themselves. The same trace, sizes and seed give the same figures.
 //
 // It is for tools only. It starts no goroutine; a Replay belongs to one.

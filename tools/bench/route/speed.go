@@ -29,11 +29,19 @@ type speedometer struct {
 }
 
 func newSpeedometer(c *Config, from SpeedSource) *speedometer {
-	if from == Learned {
-		return &speedometer{learner: speed.New(speed.DefaultStart(c.BlockTokens, c.PassTokens))}
+	fitted := fit(c)
+	if from == Fitted {
+		return &speedometer{fitted: fitted}
 	}
-	return &speedometer{fitted: fit(c)}
+	start := speed.DefaultStart(c.BlockTokens, c.PassTokens)
+	start.LocalToken, start.Step, start.Told = fitted.PrefillToken, fitted.Step, true
+	start.StepSequence = time.Duration(fitted.StepToken * paceTokens)
+	return &speedometer{learner: speed.New(start)}
 }
+
+// paceTokens is the length of the sequences of which an engine says before anything was
+// measured what one of them adds to a step.
+const paceTokens = 4096
 
 // fit draws a line through a whole pass of prompts, and one through decode steps with a
 // pool that is empty and one that is half in use.
