@@ -452,6 +452,9 @@ func TestTheCheapestOfWhatIsExplainedIsPicked(t *testing.T) {
 }
 
 func TestADecisionAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector a sync.Pool drops at random what it is given")
+	}
 	r, p := benchRouter(t, 64, 1000)
 	c := router.Choice{}
 	send := func(*router.Choice) bool { return true }
