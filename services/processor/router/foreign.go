@@ -1,6 +1,9 @@
 package router
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Bounds of what is kept of one other processor's bookings on one worker. Beyond them
 // something is wrong, and the worker's report tells the load all the same.
@@ -15,7 +18,7 @@ func (r *Router) Foreign(from ProcessorID, s Shared) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.byID[s.Worker]
-	if w == nil || from == r.opt.Self || s.Booking == 0 || s.PrefillTokens < 0 || s.DecodeTokens < 0 {
+	if w == nil || from == r.opt.Self || s.Booking == 0 || !canBeBooked(s.PrefillTokens) || !canBeBooked(s.DecodeTokens) {
 		return
 	}
 	l := r.ledgerOf(w, from, s.Stream)
@@ -47,6 +50,8 @@ func (r *Router) Foreign(from ProcessorID, s Shared) {
 	}
 	r.settle(w)
 }
+
+func canBeBooked(tokens int) bool { return tokens >= 0 && tokens <= math.MaxInt32 }
 
 // await lets the blocks of another processor's prompt be waited for. An end that was lost
 // leaves one behind; the oldest goes when there are too many.

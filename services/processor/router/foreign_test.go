@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -126,6 +127,7 @@ func TestNonsenseOfOthersIsIgnored(t *testing.T) {
 	other := router.ProcessorID{Name: "other", Incarnation: "1"}
 	for _, s := range []router.Shared{
 		{Worker: id("nobody"), Booking: 1, DecodeTokens: 5}, {Worker: id("a"), Booking: 1 << 60, DecodeTokens: 5},
+		{Worker: id("a"), Booking: 1, PrefillTokens: math.MaxUint32}, {Worker: id("a"), Booking: 1, DecodeTokens: 1 << 31},
 		{Worker: id("a"), DecodeTokens: 5}, {Worker: id("a"), Booking: 1, PrefillTokens: -1}, {Worker: id("a"), Booking: 1, DecodeTokens: -1},
 		{Kind: router.SharedEnded, Worker: id("a"), Booking: 7}, {Kind: router.SharedComputed, Worker: id("a"), Booking: 7},
 	} {
