@@ -23,7 +23,7 @@ const (
 	exchangeWaiting = 4096
 	// exchangeBatch is how many go into one message at most.
 	exchangeBatch = 64
-	// exchangeTokens is the longest prompt, in blocks, whose chain is told to the others.
+	// exchangeBlocks is the longest prompt, in blocks, whose chain is told to the others.
 	exchangeBlocks = 1 << 14
 )
 
@@ -36,14 +36,18 @@ type exchange struct {
 	router  *router.Router
 	log     *slog.Logger
 	out     chan *processorv1.Booking
-	others  atomic.Bool
+	// others are the processors that discovery knows beside this one; nobody else is listened to.
+	others     atomic.Pointer[map[router.ProcessorID]bool]
+	unreadable atomic.Uint64 // messages
 }
 
 func newExchange(nc *nats.Conn, model string, self router.ProcessorID, log *slog.Logger) *exchange {
-	return &exchange{
+	e := &exchange{
 		nc: nc, subject: "switchyard.bookings." + broker.Token(model), self: self, log: log,
 		out: make(chan *processorv1.Booking, exchangeWaiting),
 	}
+	e.others.Store(&map[router.ProcessorID]bool{})
+	return e
 }
 
 var bookingKinds = map[router.SharedKind]processorv1.BookingKind{
@@ -54,7 +58,7 @@ var bookingKinds = map[router.SharedKind]processorv1.BookingKind{
 
 // share is router.Options.Share.
 func (e *exchange) share(s router.Shared) {
-	if !e.others.Load() {
+	if len(*e.others.Load()) == 0 {
 		return
 	}
 	b := &processorv1.Booking{
@@ -107,22 +111,24 @@ func (e *exchange) publish(first *processorv1.Booking) {
 	}
 }
 
-// hear takes in a message of any processor.
+// hear takes in a message of another processor that discovery knows.
 func (e *exchange) hear(m *nats.Msg) {
 	var all processorv1.Bookings
 	if err := proto.Unmarshal(m.Data, &all); err != nil {
-		e.log.Warn("a message about bookings cannot be read", "error", err)
+		if e.unreadable.Add(1) == 1 { // of what may be many
+			e.log.Warn("a message about bookings cannot be read; further ones are ignored", "error", err)
+		}
 		return
 	}
 	from := router.ProcessorID{Name: all.GetProcessor(), Incarnation: all.GetIncarnation()}
-	if from == e.self {
+	if !(*e.others.Load())[from] {
 		return
 	}
 	var chain []block.Hash
 	for _, b := range all.GetBookings() {
 		kind, ok := sharedKind(b.GetKind())
-		if !ok {
-			continue // of a later version
+		if !ok || len(b.GetChain()) > exchangeBlocks {
+			continue // of a later version, or nonsense
 		}
 		chain = slices.Grow(chain[:0], len(b.GetChain()))
 		for _, h := range b.GetChain() {
@@ -144,13 +150,16 @@ func sharedKind(kind processorv1.BookingKind) (router.SharedKind, bool) {
 	return 0, false
 }
 
-// follow learns whether there are other processors until ctx ends.
+// follow learns which other processors there are until ctx ends.
 func (e *exchange) follow(ctx context.Context, members ProcessorMembers) {
 	for snapshot := range members.Watch(ctx) {
-		others := false
+		others := map[router.ProcessorID]bool{}
 		for _, m := range snapshot.Members {
-			others = others || m.Instance.GetRole() == instancev1.Role_ROLE_PROCESSOR && m.Instance.GetIncarnation() != e.self.Incarnation
+			id := router.ProcessorID{Name: m.Instance.GetId(), Incarnation: m.Instance.GetIncarnation()}
+			if m.Instance.GetRole() == instancev1.Role_ROLE_PROCESSOR && id != e.self {
+				others[id] = true
+			}
 		}
-		e.others.Store(others)
+		e.others.Store(&others)
 	}
 }

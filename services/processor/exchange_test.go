@@ -11,7 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard-llm/switchyard/libs/broker"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
@@ -89,6 +91,49 @@ func TestProcessorsHearOfEachOthersBookings(t *testing.T) {
 	eventually(t, "all have ended for the other processor as well", func() bool { return other().GetDecodeTokens() == 0 })
 	if own := routing(t, both[0]).GetWorkers()[0]; own.GetSequences() != sent || own.GetPromptTokens() != 17*sent || own.GetCachedTokens() != sent {
 		t.Errorf("the worker's counts are %v, want %d sequences of 17 tokens, of which one was there", own, sent)
+	}
+}
+
+// Whoever may publish can say anything; only those count that discovery knows, of whom there are few.
+func TestOnlyProcessorsThatDiscoveryKnowsAreListenedTo(t *testing.T) {
+	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	w := workertest.Start(t, "w", nil)
+	peers := &members{changed: make(chan struct{})}
+	self := &instancev1.Instance{Id: "p", Incarnation: "1", Role: instancev1.Role_ROLE_PROCESSOR}
+	other := &instancev1.Instance{Id: "other", Incarnation: "1", Role: instancev1.Role_ROLE_PROCESSOR}
+	h := start(t, options{deps: func(d *processor.Deps) { d.Instance, d.NATS, d.Processors = self, nc, peers }}, w)
+	peers.set(self, other)
+	at := routing(t, h).GetWorkers()[0]
+	book := func(name string, number uint64, tokens uint32) {
+		data, err := proto.Marshal(&processorv1.Bookings{Processor: name, Incarnation: "1", Bookings: []*processorv1.Booking{{
+			Kind: processorv1.BookingKind_BOOKING_KIND_BOOKED, Worker: at.GetWorker(), WorkerIncarnation: at.GetIncarnation(), Stream: 1,
+			Number: number, DecodeTokens: tokens,
+		}}})
+		if err == nil {
+			err = nc.Publish("switchyard.bookings."+broker.Token(request("", 1).GetModel()), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the other processor is heard of", func() bool {
+		for i := range 100 {
+			book(fmt.Sprint("stranger-", i), 1, 1000)
+		}
+		book("other", 1, 7) // is heard last, and counts once
+		return routing(t, h).GetSharedBookings() > 0
+	})
+	if got := routing(t, h).GetWorkers()[0].GetDecodeTokens(); got != 7 {
+		t.Errorf("the worker is taken to carry %d tokens, want the 7 of the processor that is known", got)
 	}
 }
 
