@@ -27,7 +27,7 @@ type Counts struct {
 	Late uint64
 	// Overflow events were dropped because a source's snapshot took too long.
 	Overflow uint64
-	// Refused batches and reports were of more sources than are followed.
+	// Refused batches and reports were of more sources than are followed, or of unknown ones.
 	Refused uint64
 	// NATSDropped messages came faster than they were taken.
 	NATSDropped uint64

@@ -32,9 +32,12 @@ type Deps struct {
 	NATS *nats.Conn
 	// Snapshot asks a worker, until ctx ends; PartsOf makes Parts of either service's stream.
 	Snapshot func(ctx context.Context, s Source) (Parts, error)
-	Sink     Sink
-	Logger   *slog.Logger
-	Meter    metric.MeterProvider // nil: nothing is measured
+	// Known says whether a source is there; events of another are dropped, as anybody may have sent
+	// them. It must not call the Follower. Nil: all are.
+	Known  func(s Source) bool
+	Sink   Sink
+	Logger *slog.Logger
+	Meter  metric.MeterProvider // nil: nothing is measured
 }
 
 // Follower follows what all workers of a model hold.

@@ -350,6 +350,27 @@ func TestMoreSourcesThanAreFollowedAreRefused(t *testing.T) {
 	})
 }
 
+// Whoever can publish could otherwise end a worker's life with a later one, or take all the places.
+func TestEventsOfUnknownSourcesChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink, known := newPlain(t), newLife(t, "w", 1)
+		f := newFollower(t, sink, func(context.Context, Source) (Parts, error) { return nil, errors.New("none") },
+			func(c *FollowerConfig) { c.Sources = 2 })
+		f.deps.Known = func(s Source) bool { return s == known.source() }
+		start(t, f)
+		f.Receive(known.grow(3))
+		f.Receive(newLife(t, "w", 2).grow(1))
+		for i := range 5 {
+			f.Receive(newLife(t, fmt.Sprint("stranger", i), 1).grow(1))
+		}
+		f.Receive(known.grow(1))
+		if c := f.Counts(); c.Refused != 6 || len(f.Sources()) != 1 {
+			t.Errorf("%+v with %d sources, want 6 refused and 1 source", c, len(f.Sources()))
+		}
+		sink.check(known.source(), known.pool)
+	})
+}
+
 func TestBatchesThatCannotBeUsedAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollower(t, newPlain(t), nil)

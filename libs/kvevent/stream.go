@@ -54,10 +54,15 @@ func (f *Follower) Receive(b *kveventv1.Batch) {
 	if span.end == span.first {
 		return
 	}
+	source := Source{Worker: b.GetWorker(), Incarnation: b.GetIncarnation(), Rank: b.GetDpRank()}
+	known := f.deps.Known == nil || f.deps.Known(source)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts.Batches++
-	source := Source{Worker: b.GetWorker(), Incarnation: b.GetIncarnation(), Rank: b.GetDpRank()}
+	if !known {
+		f.counts.Refused++
+		return
+	}
 	if s, _ := f.streamOf(source, false); s != nil {
 		f.take(s, span)
 	}

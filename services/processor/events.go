@@ -34,7 +34,7 @@ func newEvents(cfg kvevent.FollowerConfig, deps Deps, to *router.Router) (*event
 	e := &events{dial: deps.Dial, instances: map[kvevent.Source]*instancev1.Instance{}}
 	var err error
 	e.follower, err = kvevent.NewFollower(cfg, kvevent.Deps{
-		NATS: deps.NATS, Snapshot: e.snapshot, Sink: sink{to}, Logger: deps.Logger, Meter: deps.Meter,
+		NATS: deps.NATS, Snapshot: e.snapshot, Known: e.known, Sink: sink{to}, Logger: deps.Logger, Meter: deps.Meter,
 	})
 	return e, err
 }
@@ -66,6 +66,13 @@ func (s sink) Gone(of kvevent.Source) { s.router.Reset(workerOf(of)) }
 
 func source(in *instancev1.Instance) kvevent.Source {
 	return kvevent.Source{Worker: in.GetId(), Incarnation: in.GetIncarnation(), Rank: in.GetModel().GetDpRank()}
+}
+
+// known is kvevent.Deps.Known: whether discovery has named that life of a worker.
+func (e *events) known(s kvevent.Source) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.instances[s] != nil
 }
 
 // join follows a worker that the router has just come to know. What its events said before was lost on
