@@ -21,7 +21,8 @@ type Counts struct {
 	Snapshots uint64
 	// SnapshotFailures were refused, cut, wrong or older than what was missing.
 	SnapshotFailures uint64
-	// Malformed batches could not be read, or were of another model or block size.
+	// Malformed batches could not be read, were of another model or block size, or told of events that
+	// the worker had not come to yet.
 	Malformed uint64
 	// Late batches and reports were of a life that had ended.
 	Late uint64

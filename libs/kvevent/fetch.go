@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -95,6 +96,9 @@ func (f *Follower) settle(s *stream, attempt uint64, c content, err error) {
 		return // it is not wanted any more
 	}
 	s.cancel = nil
+	if err == nil && s.failures > 0 { // the first time the snapshot may be an old one
+		f.dropInvented(s, c.sequence)
+	}
 	// Events between the snapshot and the first one in the buffer are in neither.
 	stale := err == nil && f.stale(s, c.sequence)
 	if err != nil || stale {
@@ -121,6 +125,20 @@ func (f *Follower) settle(s *stream, attempt uint64, c content, err error) {
 		return
 	}
 	f.seek(s) // there is a second gap in the buffer
+}
+
+// dropInvented drops events that were there before the worker was asked, and of which it knows nothing
+// yet: they are not its own, and would make each snapshot look stale.
+func (f *Follower) dropInvented(s *stream, sequence uint64) {
+	s.buffer = slices.DeleteFunc(s.buffer, func(b span) bool {
+		invented := b.attempt < s.attempt && b.end > sequence+1
+		if invented {
+			s.buffered -= b.end - b.first
+			f.buffered -= b.end - b.first
+			f.counts.Malformed++
+		}
+		return invented
+	})
 }
 
 // stale says that a snapshot leaves a gap before the first event it does not cover.

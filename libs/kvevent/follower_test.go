@@ -168,6 +168,26 @@ func TestASnapshotOlderThanTheFirstBufferedEventIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// Of a number that the worker has not come to no snapshot will ever say anything.
+func TestAnEventThatTheWorkerNeverSentDoesNotKeepTheSourceIncomplete(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		first := r.life.grow(2)
+		invented := &kveventv1.Batch{
+			Worker: first.GetWorker(), Incarnation: first.GetIncarnation(), Model: testModel, BlockTokens: testBlock, FirstSequence: 1 << 60, Runs: first.GetRuns(),
+		}
+		r.give(first, invented)
+		time.Sleep(5 * time.Second)
+		r.want(2, "an invented event")
+		if s := r.Sources()[0]; !s.Complete || s.Sequence != 2 || r.Counts().Malformed != 1 || r.buffered != 0 {
+			t.Errorf("%+v, %+v, %d events are kept: want it complete at 2", s, r.Counts(), r.buffered)
+		}
+		r.life.grow(3) // lost
+		r.give(r.life.grow(1))
+		time.Sleep(5 * time.Second)
+		r.want(3, "what was lost later")
+	})
+}
+
 func TestASilentWorkersReportShowsWhatWasLostButNotAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.give(r.life.grow(1))

@@ -51,6 +51,8 @@ type span struct {
 	first uint64 // number of the first
 	end   uint64 // number after the last
 	runs  []run
+	// attempt is, in a stream's buffer, the request for a snapshot that was made last before these came.
+	attempt uint64
 }
 
 // run is events of one kind and tier. A cleared one has no hashes, and is one event.

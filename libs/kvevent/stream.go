@@ -95,6 +95,7 @@ func (f *Follower) apply(s *stream, e span) {
 
 // keep puts events into the buffer by their number; the oldest go when there are too many.
 func (f *Follower) keep(s *stream, e span) {
+	e.attempt = s.attempt
 	at, _ := slices.BinarySearchFunc(s.buffer, e.first, func(b span, first uint64) int {
 		if b.first <= first {
 			return -1
