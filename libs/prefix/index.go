@@ -3,21 +3,23 @@ package prefix
 import (
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/switchyard-llm/switchyard/libs/block"
 )
 
 // Slot is a holder of blocks: a (worker, dp_rank) in one life. Slots count from 0 without gaps and are given
 // out again after Drop.
 type Slot int32
 
-// Tier is where a holder keeps a block, the fastest first.
-type Tier uint8
+// Tier is where a holder keeps a block, the closest first.
+type Tier = block.Tier
 
 const (
-	Device Tier = iota
-	Host
-	Disk
+	Device = block.Device
+	Host   = block.Host
+	Disk   = block.Disk
 	// Tiers is how many there are.
-	Tiers = 3
+	Tiers = block.Tiers
 )
 
 // IndexConfig sizes an Index.

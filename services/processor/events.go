@@ -9,7 +9,6 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/kvevent"
-	"github.com/switchyard-llm/switchyard/libs/prefix"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	kveventv1 "github.com/switchyard-llm/switchyard/proto/switchyard/kvevent/v1"
@@ -50,12 +49,12 @@ func workerOf(s kvevent.Source) router.WorkerID {
 
 // Stored implements kvevent.Sink.
 func (s sink) Stored(of kvevent.Source, tier block.Tier, parent block.Hash, chain []block.Hash) {
-	s.router.Stored(workerOf(of), prefix.Tier(tier), parent, chain)
+	s.router.Stored(workerOf(of), tier, parent, chain)
 }
 
 // Removed implements kvevent.Sink.
 func (s sink) Removed(of kvevent.Source, tier block.Tier, hashes []block.Hash) {
-	s.router.Removed(workerOf(of), prefix.Tier(tier), hashes)
+	s.router.Removed(workerOf(of), tier, hashes)
 }
 
 // Reset implements kvevent.Sink.
