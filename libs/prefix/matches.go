@@ -9,7 +9,7 @@ type Matches struct {
 	// block is in some tier of that slot. Slots that nobody has are 0.
 	Depths []uint32
 	// Tiered lists the slots whose run has blocks below the device, in no order. For all others the whole
-	// run is on the device.
+	// run is on the device. A slot that is just leaving may be among them, with no blocks.
 	Tiered []Slot
 
 	// lower has, for the slots of Tiered, how many blocks of the run are credited to the host and the disk.
