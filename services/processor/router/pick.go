@@ -45,10 +45,10 @@ func (r *Router) pick(q *query, send func(*Choice) bool) (Choice, error) {
 	r.expire()
 	for {
 		r.find(q)
-		if len(q.list) == 0 || r.weights.Policy == Direct && q.req.Worker == "" {
+		i := r.choose(q)
+		if i < 0 {
 			return Choice{}, ErrNoWorker
 		}
-		i := r.choose(q)
 		w, c := r.workers[i], &q.choice
 		*c = r.choiceOf(q, i)
 		group := &q.groups[r.seats[i].group]
@@ -67,7 +67,7 @@ func (r *Router) choiceOf(q *query, i int32) Choice {
 	t := r.terms(q, i)
 	size := r.workers[i].BlockTokens
 	return Choice{
-		Worker: r.workers[i].ID, Candidates: len(q.list), Terms: t, Cost: r.weights.cost(&t),
+		Worker: r.workers[i].ID, Candidates: q.fit, Terms: t, Cost: r.weights.cost(&t),
 		CachedTokens: (t.DeviceBlocks + t.PendingBlocks) * size, HeldTokens: t.DeviceBlocks * size, heldBlocks: t.DeviceBlocks,
 	}
 }
@@ -87,8 +87,14 @@ func (r *Router) sent(w *worker, g *groupQuery, c *Choice) {
 	})
 }
 
-// choose applies the policy to at least one candidate and returns its seat.
+// choose applies the policy and returns the seat of a candidate, -1 if there is none.
 func (r *Router) choose(q *query) int32 {
+	if q.direct {
+		return r.cheapestOfAll(q)
+	}
+	if len(q.list) == 0 || r.weights.Policy == Direct && q.req.Worker == "" {
+		return -1
+	}
 	switch r.weights.Policy {
 	case RoundRobin:
 		r.turn++
@@ -119,10 +125,7 @@ func (r *Router) lighter(q *query, a, b int32) int32 {
 
 // cheapest takes the lowest cost, or the lowest load; of n equal ones each is kept with probability 1/n.
 func (r *Router) cheapest(q *query, load bool) int32 {
-	if q.plain && !load {
-		return r.cheapestPlain(q)
-	}
-	best := lowest{random: r.opt.Random, cost: math.Inf(1)}
+	best := nobody(r.opt.Random)
 	for _, i := range q.list {
 		if load {
 			best.try(i, r.load(q, i))
@@ -133,24 +136,31 @@ func (r *Router) cheapest(q *query, load bool) int32 {
 	return best.seat
 }
 
-// cheapestPlain is cheapest where all hits are on devices, for one group: what it reads lies side by side.
-func (r *Router) cheapestPlain(q *query) int32 {
-	at := r.seats[q.list[0]].group
-	g, p := &q.groups[at], r.groups[at].rates
-	best := lowest{random: r.opt.Random, cost: math.Inf(1)}
-	depths, w := g.matches.Depths, r.weights
+// cheapestOfAll is cheapest for a direct query, in one pass over all seats.
+func (r *Router) cheapestOfAll(q *query) int32 {
+	g, p, w := &q.groups[q.at], r.groups[q.at].rates, r.weights
 	// The parts of Router.sum that are the same for all.
 	prompt, block := p.fixed+p.token*q.tokens, p.token*float64(g.size)
 	answer, decode := p.step+p.sequence+p.stepRows*q.tokens, w.DecodeWeight*g.outputs
-	for _, i := range q.list {
+	best, depths, fit := nobody(r.opt.Random), g.matches.Depths, 0
+	for i := range r.seats {
 		s := &r.seats[i]
-		c := s.factor * ((w.PrefillWeight+w.StallWeight*s.running)*(prompt-block*float64(depths[s.slot])) + p.token*s.queued +
-			decode*(answer+p.sequence*s.running+p.stepRows*s.active))
-		if c > best.cost {
+		if !q.fits(s) {
 			continue
 		}
-		best.try(i, c)
+		fit++
+		c := s.factor * ((w.PrefillWeight+w.StallWeight*s.running)*(prompt-block*float64(depths[s.slot])) + p.token*s.queued +
+			decode*(answer+p.sequence*s.running+p.stepRows*s.active))
+		if c <= best.cost {
+			best.try(int32(i), c)
+		}
 	}
+	for _, i := range q.touched { // what is pending only makes them cheaper
+		if q.fits(&r.seats[i]) {
+			best.try(i, r.cost(q, i))
+		}
+	}
+	q.fit = fit
 	return best.seat
 }
 
@@ -161,6 +171,8 @@ type lowest struct {
 	ties   int
 	cost   float64
 }
+
+func nobody(random *rand.Rand) lowest { return lowest{random: random, seat: -1, cost: math.Inf(1)} }
 
 func (l *lowest) try(seat int32, cost float64) {
 	switch {

@@ -14,11 +14,13 @@ type query struct {
 	req     Request
 	choice  Choice
 	tokens  float64
-	plain   bool         // all hits are on devices, none is pending, and there is one group
+	direct  bool // the cheapest is wanted of all workers of group at, which hold all on their devices
+	at      int32
+	fit     int          // candidates
 	groups  []groupQuery // by the router's groups; those of other models are empty
 	matches []prefix.Matches
 	wanted  int       // groups of the request's model
-	list    []int32   // seats that may be picked
+	list    []int32   // seats that may be picked; none while direct
 	costs   []float64 // of those
 	pending []int32   // by seat: leading blocks held or waited for; 0 where it adds nothing
 	touched []int32   // seats with an entry in pending
@@ -75,33 +77,33 @@ func (r *Router) release(q *query) {
 // find fills in what each worker holds and what it will have computed, and lists who may be picked.
 // The router's mutex is held until the query is done with.
 func (r *Router) find(q *query) {
-	tiered := 0
+	q.direct = q.wanted == 1 && q.req.Worker == "" && q.req.LoRA == "" && len(q.req.Avoid) == 0 &&
+		r.weights.Policy == KV && r.weights.Temperature == 0
 	for i := range q.groups {
 		if g := &q.groups[i]; g.wanted {
 			g.matches, g.outputs = &q.matches[i], r.outputs(q, i)
 			r.held.Lookup(g.chain[:g.usable], g.matches)
-			tiered += len(g.matches.Tiered)
+			q.at, q.direct = int32(i), q.direct && len(g.matches.Tiered) == 0
 		}
 	}
-	r.enlist(q)
+	q.list = q.list[:0]
+	if !q.direct {
+		r.enlist(q)
+	}
 	r.findPending(q)
-	q.plain = len(q.touched) == 0 && q.wanted == 1 && tiered == 0
 }
+
+// fits says whether the worker of a seat is a candidate of a direct query.
+func (q *query) fits(s *seat) bool { return len(q.req.Tokens) < s.longest && s.group == q.at }
 
 // enlist lists who may be picked.
 func (r *Router) enlist(q *query) {
-	q.list = slices.Grow(q.list[:0], len(r.seats))[:len(r.seats)]
-	list, n, tokens := q.list, 0, len(q.req.Tokens)
-	anyOf := q.req.Worker == "" && q.req.LoRA == "" && len(q.req.Avoid) == 0
 	for i := range r.seats {
-		s := &r.seats[i]
-		if tokens >= s.longest || int(s.group) >= len(q.groups) || !q.groups[s.group].wanted || !anyOf && r.admits(q, i) != "" {
-			continue
+		if r.admits(q, i) == "" {
+			q.list = append(q.list, int32(i))
 		}
-		list[n] = int32(i)
-		n++
 	}
-	q.list = list[:n]
+	q.fit = len(q.list)
 }
 
 // admits says why the worker of a seat cannot be picked; empty if it can.
@@ -144,8 +146,8 @@ func (r *Router) findPending(q *query) {
 			continue
 		}
 		q.newStamp(g.usable + 1)
-		for _, i := range q.list {
-			if s := &r.seats[i]; int(s.group) == gi {
+		for i := range r.seats {
+			if s := &r.seats[i]; int(s.group) == gi && s.longest > 0 {
 				r.lookPending(q, g, g.device(s.slot))
 			}
 		}
