@@ -23,6 +23,7 @@ type routingCmd struct {
 	Model         string   `help:"The model; the only one that is served if empty."`
 	PrefillWeight *float64 `help:"Weight of the time to compute what is not cached of the prompt."`
 	DecodeWeight  *float64 `help:"Weight of the time to generate the answer beside the running sequences."`
+	StallWeight   *float64 `help:"Weight of the time to compute that for each sequence that runs there and waits meanwhile."`
 	HostCredit    *float64 `help:"How much of a block in host memory counts as cached, 0 to 1."`
 	DiskCredit    *float64 `help:"How much of a block on disk counts as cached, 0 to 1."`
 	PendingCredit *float64 `help:"How much of a block counts as cached that a request sent before will compute, 0 to 1."`
@@ -62,8 +63,8 @@ func (c *routingCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if !found {
 		from = " (defaults: nothing was set, each processor goes by its own configuration)"
 	}
-	_, err = fmt.Fprintf(out, "%s: %s, prefill_weight %g, decode_weight %g, host_credit %g, disk_credit %g, pending_credit %g, temperature %g%s\n", model,
-		weights.Policy, weights.PrefillWeight, weights.DecodeWeight, weights.HostCredit, weights.DiskCredit, weights.PendingCredit, weights.Temperature, from)
+	_, err = fmt.Fprintf(out, "%s: %s, prefill_weight %g, decode_weight %g, stall_weight %g, host_credit %g, disk_credit %g, pending_credit %g, temperature %g%s\n", model,
+		weights.Policy, weights.PrefillWeight, weights.DecodeWeight, weights.StallWeight, weights.HostCredit, weights.DiskCredit, weights.PendingCredit, weights.Temperature, from)
 	return err
 }
 
@@ -77,7 +78,7 @@ func (c *routingCmd) change(w *router.Weights) bool {
 		from *float64
 		to   *float64
 	}{
-		{c.PrefillWeight, &w.PrefillWeight}, {c.DecodeWeight, &w.DecodeWeight}, {c.HostCredit, &w.HostCredit}, {c.DiskCredit, &w.DiskCredit},
+		{c.PrefillWeight, &w.PrefillWeight}, {c.DecodeWeight, &w.DecodeWeight}, {c.StallWeight, &w.StallWeight}, {c.HostCredit, &w.HostCredit}, {c.DiskCredit, &w.DiskCredit},
 		{c.PendingCredit, &w.PendingCredit}, {c.Temperature, &w.Temperature},
 	} {
 		if f.from != nil {
@@ -143,16 +144,17 @@ func (c *routeCmd) request(model string) *generationv1.Request {
 }
 
 func printRoute(out io.Writer, r *processorv1.ExplainRouteResponse) error {
-	fmt.Fprintf(out, "%d tokens, policy %s: cost = %g · prefill + queue + %g · decode\n", r.GetPromptTokens(), r.GetPolicy(), r.GetPrefillWeight(), r.GetDecodeWeight())
+	fmt.Fprintf(out, "%d tokens, policy %s: cost = %g · prefill + queue + %g · decode + %g · stall\n", r.GetPromptTokens(), r.GetPolicy(),
+		r.GetPrefillWeight(), r.GetDecodeWeight(), r.GetStallWeight())
 	unit := "MS"
 	if len(r.GetCandidates()) > 0 && r.GetCandidates()[0].GetInBlocks() {
 		unit = "BLOCKS"
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "WORKER\tCOST %s\tPREFILL\tQUEUE\tDECODE\tUNCACHED\tDEVICE\tPENDING\tHOST\tDISK\tEXCLUDED\n", unit)
+	fmt.Fprintf(w, "WORKER\tCOST %s\tPREFILL\tQUEUE\tDECODE\tSTALL\tUNCACHED\tDEVICE\tPENDING\tHOST\tDISK\tEXCLUDED\n", unit)
 	for _, c := range r.GetCandidates() {
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f\t%d\t%d\t%d\t%d\t%s\n", c.GetWorker(), c.GetCost(), c.GetPrefill(), c.GetQueue(), c.GetDecode(),
-			c.GetUncachedTokens(), c.GetDeviceBlocks(), c.GetPendingBlocks(), c.GetHostBlocks(), c.GetDiskBlocks(), c.GetExcluded())
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f\t%d\t%d\t%d\t%d\t%s\n", c.GetWorker(), c.GetCost(), c.GetPrefill(), c.GetQueue(), c.GetDecode(),
+			c.GetStall(), c.GetUncachedTokens(), c.GetDeviceBlocks(), c.GetPendingBlocks(), c.GetHostBlocks(), c.GetDiskBlocks(), c.GetExcluded())
 	}
 	return w.Flush()
 }
