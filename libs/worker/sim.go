@@ -79,8 +79,8 @@ func (c SimConfig) Validate() error {
 		name               string
 		value, least, most int
 	}{
-		{"tp", c.TP, 1, sim.MaxTP}, {"host_blocks", c.HostBlocks, 0, poolTokensMax}, {"disk_blocks", c.DiskBlocks, 0, poolTokensMax},
-		{"context_tokens", c.ContextTokens, 0, poolTokensMax},
+		{"tp", c.TP, 1, sim.MaxTP}, {"host_blocks", c.HostBlocks, 0, PoolTokensMax}, {"disk_blocks", c.DiskBlocks, 0, PoolTokensMax},
+		{"context_tokens", c.ContextTokens, 0, PoolTokensMax},
 	} {
 		if f.value < f.least || f.value > f.most {
 			return fmt.Errorf("%s is %d, want %d to %d", f.name, f.value, f.least, f.most)

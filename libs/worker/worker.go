@@ -33,8 +33,8 @@ type Config struct {
 	Prefault      bool `yaml:"prefault" help:"touch all memory at start, so that no step waits for a page; costs start-up time and resident memory"`
 }
 
-// poolTokensMax is beyond any memory: the keys and values of so many tokens are terabytes.
-const poolTokensMax = 1 << 28
+// PoolTokensMax is the largest pool, beyond any memory: the keys and values of so many tokens are terabytes.
+const PoolTokensMax = 1 << 28
 
 // DefaultConfig suits the small embedded model.
 func DefaultConfig() Config {
@@ -45,8 +45,8 @@ func DefaultConfig() Config {
 // Validate names the first field that cannot be, by its key within the pool's section.
 func (c Config) Validate() error {
 	switch {
-	case c.PoolTokens < 1 || c.PoolTokens > poolTokensMax:
-		return fmt.Errorf("tokens is %d, want 1 to %d", c.PoolTokens, poolTokensMax)
+	case c.PoolTokens < 1 || c.PoolTokens > PoolTokensMax:
+		return fmt.Errorf("tokens is %d, want 1 to %d", c.PoolTokens, PoolTokensMax)
 	case c.RunningMax < 1:
 		return fmt.Errorf("running_max is %d, want at least 1", c.RunningMax)
 	case c.StepTokens <= c.RunningMax: // else decoding alone could fill every step

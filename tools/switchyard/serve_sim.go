@@ -82,9 +82,16 @@ func (f *simFlags) readSizes(r *simRun) error {
 	set(&r.blockTokens, f.BlockSize)
 	set(&r.prefillTP, f.PrefillTP)
 	set(&r.dp, f.DP)
+	e := worker.DefaultProcessConfig("").Engine
+	e.BlockTokens = r.blockTokens
+	if err := e.Validate(); err != nil {
+		return named(err)
+	}
 	switch {
 	case r.blocks < 1:
 		return fmt.Errorf("--blocks is %d, want at least 1", r.blocks)
+	case r.blocks > worker.PoolTokensMax/r.blockTokens:
+		return fmt.Errorf("--blocks is %d, want at most %d of %d tokens", r.blocks, worker.PoolTokensMax/r.blockTokens, r.blockTokens)
 	case r.prefillTP < 1 || r.prefillTP > sim.MaxTP:
 		return fmt.Errorf("--prefill-tp is %d, want 1 to %d", r.prefillTP, sim.MaxTP)
 	case r.dp < 1 || r.dp > simRanksMax:
