@@ -1,8 +1,6 @@
 package router
 
-import (
-	"github.com/switchyard-llm/switchyard/libs/prefix"
-)
+import "github.com/switchyard-llm/switchyard/libs/prefix"
 
 // worker is what the router knows of a candidate; the router's mutex guards it. What a
 // decision reads of it is in its seat, which settle brings up to date.
@@ -92,10 +90,8 @@ func (r *Router) forget(w *worker) {
 type Load struct {
 	ID       WorkerID
 	Attached bool
-	// Prefill and Decode are the tokens of prompts to compute and of running sequences.
+	// Tokens of prompts to compute and of running sequences, all bookings included.
 	PrefillTokens, DecodeTokens int
-	// Queue is the predicted time of the former, in milliseconds, or in blocks; see Explained.InBlocks.
-	Queue float64
 	// HeldBlocks is the number of blocks that the index knows of it, on the device.
 	HeldBlocks int
 }
@@ -106,7 +102,7 @@ func (r *Router) Loads() []Load {
 	defer r.mu.Unlock()
 	loads := make([]Load, len(r.workers))
 	for i, w := range r.workers {
-		l := Load{ID: w.ID, Attached: w.attached, PrefillTokens: w.report.PrefillTokens, DecodeTokens: w.report.DecodeTokens, Queue: r.seats[i].queue(&w.group.rates)}
+		l := Load{ID: w.ID, Attached: w.attached, PrefillTokens: w.report.PrefillTokens, DecodeTokens: w.report.DecodeTokens}
 		for j := range w.ledgers {
 			l.PrefillTokens += w.ledgers[j].prefill
 			l.DecodeTokens += w.ledgers[j].decode
