@@ -47,6 +47,9 @@ const queueTimeout = 2 * time.Second
 
 const modelName = "random"
 
+// simulatedSpeedUp lets simulated steps take well under a millisecond.
+const simulatedSpeedUp = 100
+
 var discard = slog.New(slog.DiscardHandler)
 
 // process is one OS process of the cluster.
@@ -85,7 +88,7 @@ type cluster struct {
 
 // options are what a test changes of the usual cluster.
 type options struct {
-	model   string // a file; empty: one with random weights of this shape
+	model   string // a file, or sim: and a shape; empty: a file with random weights of this shape
 	shape   cputest.Shape
 	decode  func(i int, c *decodeConfig)
 	prefill func(i int, c *prefillConfig)
@@ -152,6 +155,9 @@ func (c *cluster) worker(p *worker.ProcessConfig, id string) {
 	}
 	p.Etcd, p.NATS, p.Sockets = []string{c.etcd}, "nats://"+c.nats, c.dir
 	p.Engine.Model, p.Engine.Name, p.Engine.Threads = c.model, modelName, 1
+	if shape, simulated := strings.CutPrefix(c.model, "sim:"); simulated {
+		p.Engine.Kind, p.Engine.Sim.Shape, p.Engine.Sim.SpeedUp = worker.Sim, shape, simulatedSpeedUp
+	}
 	p.Pool.Poison = true
 	p.Queue.Timeout = queueTimeout
 	p.Telemetry.LogLevel = "warn"
