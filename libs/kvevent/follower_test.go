@@ -188,6 +188,41 @@ func TestAnEventThatTheWorkerNeverSentDoesNotKeepTheSourceIncomplete(t *testing.
 	})
 }
 
+func TestEventsThatGoOnInTheWorkersNameAreFoundOutByItsReports(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		first := r.life.grow(2)
+		forged := &kveventv1.Batch{
+			Worker: first.GetWorker(), Incarnation: first.GetIncarnation(), Model: testModel, BlockTokens: testBlock, FirstSequence: 3, Runs: &kveventv1.Runs{
+				Kinds: []kveventv1.Kind{kveventv1.Kind_KIND_STORED}, Blocks: []uint32{100}, Parents: []uint64{1}, Hashes: make([]uint64, 100),
+			},
+		}
+		r.give(first, forged)
+		for range 10 { // all of these are duplicates
+			r.give(r.life.grow(1))
+			r.Reported(r.life.source(), r.life.pool.Sequence())
+			time.Sleep(100 * time.Millisecond)
+		}
+		r.want(1, "forged events")
+		r.give(r.life.grow(1))
+		time.Sleep(time.Minute)
+		r.want(1, "what follows")
+	})
+}
+
+func TestAReportThatLagsBehindTheEventsIsNoFault(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var old uint64
+		for range 50 { // each report is one event late, for seconds
+			r.give(r.life.grow(1))
+			r.Reported(r.life.source(), old)
+			synctest.Wait()
+			old = r.life.pool.Sequence()
+			time.Sleep(100 * time.Millisecond)
+		}
+		r.want(0, "reports that lag")
+	})
+}
+
 func TestASilentWorkersReportShowsWhatWasLostButNotAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.give(r.life.grow(1))

@@ -37,6 +37,10 @@ type stream struct {
 	reported uint64 // by the worker
 	suspect  uint64 // following with a timer: a reported number that must come until then
 
+	// ahead is what last was when a report first said less, aheadSince when that was; 0: none does.
+	ahead      uint64
+	aheadSince time.Time
+
 	asked    time.Time // the last request
 	failures int       // in a row
 	cancel   context.CancelFunc
@@ -173,11 +177,31 @@ func (f *Follower) heard(source Source, r report) {
 		return
 	}
 	s.reported = max(s.reported, r.sequence)
+	if r.told && f.beyond(s, r.sequence) {
+		f.deps.Sink.Reset(s.source)
+		s.last = 0
+		f.seek(s)
+		return
+	}
 	if begun && !(r.told && r.sequence == 0) { // a worker that has begun with nothing holds nothing
 		f.seek(s)
 		return
 	}
 	f.watch(s)
+}
+
+// beyond says that the worker has not come as far as its events pretend: they may be quicker than a report, but
+// not by Silence, so that some were not its own.
+func (f *Follower) beyond(s *stream, told uint64) bool {
+	switch {
+	case s.phase != following || told >= s.last:
+		s.ahead = 0
+	case s.ahead == 0 || told >= s.ahead:
+		s.ahead, s.aheadSince = s.last, time.Now()
+	default:
+		return time.Since(s.aheadSince) > f.cfg.Silence
+	}
+	return false
 }
 
 // seek plans a request for a snapshot.
