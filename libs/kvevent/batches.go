@@ -17,6 +17,7 @@ const batchEvents = 1 << 13
 
 // Header is what all batches of a source say of themselves.
 type Header struct {
+	Pool        Pool
 	Source      Source
 	Model       string
 	BlockTokens int
@@ -66,7 +67,7 @@ func (b *Batches) Counts() (published, dropped uint64) { return b.published.Load
 // OverNATS returns a send that publishes on the subject of the model and the source. What NATS
 // cannot take at once is an error: nothing is kept for it.
 func OverNATS(nc *nats.Conn, h Header) func(*kveventv1.Batch) error {
-	subject := subject(h.Model, h.Source)
+	subject := subject(h)
 	var buffer []byte
 	return func(b *kveventv1.Batch) (err error) {
 		if buffer, err = (proto.MarshalOptions{}).MarshalAppend(buffer[:0], b); err != nil {
@@ -76,9 +77,12 @@ func OverNATS(nc *nats.Conn, h Header) func(*kveventv1.Batch) error {
 	}
 }
 
-// subjects are those of all workers of a model.
-func subjects(model string) string { return "switchyard.kv." + broker.Token(model) + ".>" }
+// subjects are those of all workers of a model's pool.
+func subjects(pool Pool, model string) string {
+	return "switchyard.kv." + string(pool) + "." + broker.Token(model) + ".>"
+}
 
-func subject(model string, s Source) string {
-	return "switchyard.kv." + broker.Token(model) + "." + broker.Token(s.Worker) + "." + strconv.FormatUint(uint64(s.Rank), 10)
+func subject(h Header) string {
+	return "switchyard.kv." + string(h.Pool) + "." + broker.Token(h.Model) + "." + broker.Token(h.Source.Worker) + "." +
+		strconv.FormatUint(uint64(h.Source.Rank), 10)
 }

@@ -8,6 +8,7 @@ import (
 
 // FollowerConfig says what a Follower follows, and its limits.
 type FollowerConfig struct {
+	Pool  Pool
 	Model string
 	// BlockTokens is the block size that the sink counts in; batches of another are refused. 0: any.
 	BlockTokens int
@@ -35,9 +36,9 @@ type FollowerConfig struct {
 }
 
 // DefaultFollowerConfig suits thousands of workers.
-func DefaultFollowerConfig(model string, blockTokens int) FollowerConfig {
+func DefaultFollowerConfig(pool Pool, model string, blockTokens int) FollowerConfig {
 	return FollowerConfig{
-		Model: model, BlockTokens: blockTokens, Sources: 1 << 14, Buffer: 1 << 16, BufferAll: 1 << 22,
+		Pool: pool, Model: model, BlockTokens: blockTokens, Sources: 1 << 14, Buffer: 1 << 16, BufferAll: 1 << 22,
 		Requests: 8,
 		Jitter:   50 * time.Millisecond, Pause: 500 * time.Millisecond, PauseMax: 10 * time.Second,
 		Timeout: 10 * time.Second, Silence: 500 * time.Millisecond, SnapshotBlocks: 1 << 24,
@@ -46,6 +47,9 @@ func DefaultFollowerConfig(model string, blockTokens int) FollowerConfig {
 
 // Validate names the first field that cannot be.
 func (c FollowerConfig) Validate() error {
+	if c.Pool != Decode && c.Pool != Prefill {
+		return fmt.Errorf("pool is %q, want %s or %s", c.Pool, Decode, Prefill)
+	}
 	if c.Model == "" {
 		return errors.New("model is empty, want the served name")
 	}

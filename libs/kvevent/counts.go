@@ -16,7 +16,7 @@ type Counts struct {
 	Events uint64
 	// Duplicates are batches that held nothing new.
 	Duplicates uint64
-	// Gaps is how often events were missing, or a source was met in the middle of its sequence.
+	// Gaps is how often events were missing of a source that was followed.
 	Gaps      uint64
 	Snapshots uint64
 	// SnapshotFailures were refused, cut, wrong or older than what was missing.
@@ -115,11 +115,11 @@ func (f *Follower) observe(provider metric.MeterProvider) error {
 		return err
 	}
 	label := func(key, value string) metric.ObserveOption {
-		return metric.WithAttributes(attribute.String(key, value))
+		return metric.WithAttributes(attribute.String(key, value), attribute.String("pool", string(f.cfg.Pool)))
 	}
 	_, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		c := f.Counts()
-		o.ObserveInt64(events, int64(c.Events))
+		o.ObserveInt64(events, int64(c.Events), metric.WithAttributes(attribute.String("pool", string(f.cfg.Pool))))
 		for kind, n := range map[string]uint64{
 			"gap": c.Gaps, "malformed": c.Malformed, "late": c.Late, "overflow": c.Overflow, "refused": c.Refused, "nats_dropped": c.NATSDropped,
 		} {

@@ -70,7 +70,7 @@ func NewFollower(cfg FollowerConfig, deps Deps) (*Follower, error) {
 		return nil, fmt.Errorf("kv event follower: %w", err)
 	}
 	f := &Follower{
-		cfg: cfg, deps: deps, log: deps.Logger.With("model", cfg.Model),
+		cfg: cfg, deps: deps, log: deps.Logger.With("pool", cfg.Pool, "model", cfg.Model),
 		wake: make(chan struct{}, 1), members: make(map[string]*member),
 	}
 	if err := f.observe(deps.Meter); err != nil {
@@ -112,7 +112,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 func (f *Follower) subscribe() (*nats.Subscription, error) {
-	sub, err := f.deps.NATS.SubscribeSync(subjects(f.cfg.Model))
+	sub, err := f.deps.NATS.SubscribeSync(subjects(f.cfg.Pool, f.cfg.Model))
 	if err == nil {
 		err = sub.SetPendingLimits(pendingMessages, pendingBytes)
 	}

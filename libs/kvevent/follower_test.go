@@ -471,7 +471,7 @@ func TestConfigsThatCannotBeNameTheField(t *testing.T) {
 		"timeout":         func(c *FollowerConfig) { c.Timeout = 0 },
 		"silence":         func(c *FollowerConfig) { c.Silence = 0 },
 	} {
-		cfg := DefaultFollowerConfig(testModel, testBlock)
+		cfg := DefaultFollowerConfig(Decode, testModel, testBlock)
 		change(&cfg)
 		if _, err := NewFollower(cfg, Deps{Logger: discard()}); err == nil || !strings.Contains(err.Error(), field+" is") {
 			t.Errorf("%s: %v, want its name", field, err)

@@ -154,6 +154,7 @@ func newLife(t *testing.T, worker string, number int) *life {
 	}
 	l := &life{t: t, pool: pool, root: prefix.Root(testModel, "", "")}
 	l.header = Header{
+		Pool:   Decode,
 		Source: Source{Worker: worker, Incarnation: fmt.Sprintf("%08d", number)}, Model: testModel, BlockTokens: testBlock,
 	}
 	l.out = NewBatches(l.header, func(b *kveventv1.Batch) error {
@@ -265,7 +266,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newFollower(t *testing.T, sink Sink, snapshot func(context.Context, Source) (Parts, error), adjust ...func(*FollowerConfig)) *Follower {
 	t.Helper()
-	cfg := DefaultFollowerConfig(testModel, testBlock)
+	cfg := DefaultFollowerConfig(Decode, testModel, testBlock)
 	for _, a := range adjust {
 		a(&cfg)
 	}

@@ -124,7 +124,7 @@ func TestARouterKnowsWhatAWorkerHoldsAlsoAfterNATSWasAway(t *testing.T) {
 	server := startNATS(t, "")
 	l := newLife(t, "decode 0.x", 1)
 	sink := newPlain(t)
-	cfg := DefaultFollowerConfig(testModel, testBlock)
+	cfg := DefaultFollowerConfig(Decode, testModel, testBlock)
 	cfg.Silence, cfg.Pause = 50*time.Millisecond, 50*time.Millisecond
 	f, err := NewFollower(cfg, Deps{NATS: connect(t, server), Snapshot: serve(t, l.serves), Sink: sink, Logger: discard()})
 	if err != nil {

@@ -118,7 +118,7 @@ func (nowhere) Gone(Source)                                         {}
 func BenchmarkEvent(b *testing.B) {
 	const n = 64
 	changes := randomChanges(rand.New(rand.NewPCG(3, 3)), n)
-	h := Header{Source: Source{Worker: "w", Incarnation: "1"}, Model: testModel, BlockTokens: testBlock}
+	h := Header{Pool: Decode, Source: Source{Worker: "w", Incarnation: "1"}, Model: testModel, BlockTokens: testBlock}
 	var data []byte
 	out := NewBatches(h, func(batch *kveventv1.Batch) (err error) {
 		data, err = (proto.MarshalOptions{}).MarshalAppend(data[:0], batch)
@@ -136,7 +136,7 @@ func BenchmarkEvent(b *testing.B) {
 		perEvent(b)
 	})
 	b.Run("receive", func(b *testing.B) {
-		f, err := NewFollower(DefaultFollowerConfig(testModel, testBlock), Deps{Sink: nowhere{}, Logger: discard()})
+		f, err := NewFollower(DefaultFollowerConfig(Decode, testModel, testBlock), Deps{Sink: nowhere{}, Logger: discard()})
 		if err != nil {
 			b.Fatal(err)
 		}

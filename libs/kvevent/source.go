@@ -2,6 +2,15 @@ package kvevent
 
 import "github.com/switchyard-llm/switchyard/libs/block"
 
+// Pool is which of a model's pools a worker is of. A decode and a prefill worker may have one name, so
+// each pool has its events and followers for itself.
+type Pool string
+
+const (
+	Decode  Pool = "decode"
+	Prefill Pool = "prefill"
+)
+
 // Source is whose blocks an event is about: one data-parallel rank of one life of a worker.
 type Source struct {
 	Worker string

@@ -206,8 +206,10 @@ func (f *Follower) beyond(s *stream, told uint64) bool {
 
 // seek plans a request for a snapshot.
 func (f *Follower) seek(s *stream) {
-	s.counts.Gaps++
-	f.counts.Gaps++
+	if s.last > 0 || !s.asked.IsZero() { // a source that was just met misses nothing that was had
+		s.counts.Gaps++
+		f.counts.Gaps++
+	}
 	f.seekAgain(s)
 }
 

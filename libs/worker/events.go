@@ -69,11 +69,13 @@ func newEvents(cfg *EventsConfig, rank uint32, w *Worker) *Events {
 	return e
 }
 
-// PublishOver adds NATS to where the events go, unless the configuration forbids it. Run has not begun.
-func (e *Events) PublishOver(nc *nats.Conn) {
+// PublishOver adds NATS to where the events go, as those of a worker of the pool, unless the configuration
+// forbids it. Run has not begun.
+func (e *Events) PublishOver(nc *nats.Conn, pool kvevent.Pool) {
 	if e == nil || !e.cfg.Publish {
 		return
 	}
+	e.header.Pool = pool
 	e.batches = kvevent.NewBatches(e.header, kvevent.OverNATS(nc, e.header))
 	e.outputs = append(e.outputs, e.batches)
 }

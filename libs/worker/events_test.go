@@ -126,7 +126,7 @@ func TestAWorkerWithoutEventsKeepsNoneAndRefusesASnapshot(t *testing.T) {
 	if err := w.Events.Listen(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	w.Events.PublishOver(nil)
+	w.Events.PublishOver(nil, kvevent.Decode)
 	if changes, _, _ := w.Pool.Changes(nil); len(changes) != 0 || w.Events.Sequence() != 0 {
 		t.Errorf("%d changes, the last is %d; want none", len(changes), w.Events.Sequence())
 	}

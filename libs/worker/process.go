@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu"
 	"github.com/switchyard-llm/switchyard/libs/gguf"
+	"github.com/switchyard-llm/switchyard/libs/kvevent"
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
@@ -247,7 +248,7 @@ func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, role instanc
 		}
 		p.OnClose(func() error { connection.Close(); return nil })
 	}
-	p.Worker.Events.PublishOver(connection)
+	p.Worker.Events.PublishOver(connection, poolOf(role))
 	q := prefillqueue.DefaultConfig()
 	q.KVFormat = p.Worker.Card().KVFormat
 	q.MaxJobs, q.AckWait, q.PublishTimeout = cfg.Queue.Jobs, cfg.Queue.AckWait, cfg.Queue.Timeout
@@ -259,6 +260,13 @@ func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, role instanc
 		p.Kept, err = prefillqueue.Open(ctx, connection, q, p.Log)
 	}
 	return err
+}
+
+func poolOf(role instancev1.Role) kvevent.Pool {
+	if role == instancev1.Role_ROLE_PREFILL_WORKER {
+		return kvevent.Prefill
+	}
+	return kvevent.Decode
 }
 
 // describe makes the instance that is announced.

@@ -46,6 +46,9 @@ type SimConfig struct {
 
 const gigabyte = 1e9
 
+// Bounds of a factor of speed: beyond them steps would take years, or nothing.
+const speedUpLeast, speedUpMost = 1e-3, 1e6
+
 // DefaultSimConfig is a model of middling size on one GPU. The link's speed is that which the
 // mocked engine of the mocker's formulas assumes; the host is as far as PCIe 5 with 16 lanes, the
 // disk a quick one.
@@ -74,6 +77,9 @@ func (c SimConfig) Validate() error {
 		return errors.New("profile is empty, want a JSON file, as timing is profile")
 	case c.Timing != TimingProfile && c.Profile != "":
 		return fmt.Errorf("profile is %q, want it empty or timing profile, which is %s", c.Profile, c.Timing)
+	}
+	if c.SpeedUp > 0 && !math.IsInf(c.SpeedUp, 1) && (c.SpeedUp < speedUpLeast || c.SpeedUp > speedUpMost) {
+		return fmt.Errorf("speedup is %v, want %v to %v, or 0 or inf", c.SpeedUp, speedUpLeast, speedUpMost)
 	}
 	for _, f := range []struct {
 		name               string

@@ -72,7 +72,7 @@ func (h *harness) follow(sink kvevent.Sink) *kvevent.Follower {
 		h.t.Fatal(err)
 	}
 	card := h.worker.Card()
-	f, err := kvevent.NewFollower(kvevent.DefaultFollowerConfig(card.Model, card.Layout.BlockTokens), kvevent.Deps{
+	f, err := kvevent.NewFollower(kvevent.DefaultFollowerConfig(kvevent.Decode, card.Model, card.Layout.BlockTokens), kvevent.Deps{
 		NATS: nc, Sink: sink, Logger: log,
 		Snapshot: func(ctx context.Context, s kvevent.Source) (kvevent.Parts, error) {
 			stream, err := h.client.Snapshot(ctx, &decodeworkerv1.SnapshotRequest{Query: &kveventv1.SnapshotQuery{Incarnation: s.Incarnation}})
@@ -85,7 +85,7 @@ func (h *harness) follow(sink kvevent.Sink) *kvevent.Follower {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.worker.Events.PublishOver(nc)
+	h.worker.Events.PublishOver(nc, kvevent.Decode)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()

@@ -13,7 +13,7 @@ import (
 
 func TestASnapshotTellsWhatThePrefillWorkerHolds(t *testing.T) {
 	h := newHarness(t, pulls)
-	h.worker.Events.PublishOver(h.conn)
+	h.worker.Events.PublishOver(h.conn, kvevent.Prefill)
 	h.start()
 	client := h.client()
 	if _, err := client.Prefill(within(t), request("a")); err != nil {

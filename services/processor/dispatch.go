@@ -169,10 +169,12 @@ func (d *dispatcher) failed(ctx context.Context, run *dispatch, err error, gener
 
 // describe tells the trace and the metrics what was picked, and why.
 func (d *dispatch) describe(ctx context.Context, span trace.Span, attempt uint32) {
-	c, t := &d.choice, &d.choice.Terms
+	c, t, w := &d.choice, &d.choice.Terms, d.p.router.Weights()
 	span.SetAttributes(
+		attribute.String("policy", string(w.Policy)), attribute.Float64("prefill_weight", w.PrefillWeight),
+		attribute.Float64("decode_weight", w.DecodeWeight), attribute.Float64("stall_weight", w.StallWeight),
 		attribute.String("decode_worker", c.Worker.Name), attribute.Int("attempt", int(attempt)), attribute.Int("candidates", c.Candidates),
-		attribute.Float64("cost", c.Cost), attribute.Float64("prefill", t.Prefill), attribute.Float64("queue", t.Queue), attribute.Float64("decode", t.Decode),
+		attribute.Float64("cost", c.Cost), attribute.Float64("prefill", t.Prefill), attribute.Float64("queue", t.Queue), attribute.Float64("decode", t.Decode), attribute.Float64("stall", t.Stall),
 		attribute.Bool("in_blocks", t.InBlocks), attribute.Float64("uncached_tokens", t.UncachedTokens), attribute.Int("device_blocks", t.DeviceBlocks),
 		attribute.Int("host_blocks", t.HostBlocks), attribute.Int("disk_blocks", t.DiskBlocks), attribute.Int("pending_blocks", t.PendingBlocks))
 	d.p.metrics.picked(ctx, &d.choice)

@@ -19,7 +19,7 @@ import (
 // resyncEvery is after how many corrections a worker is asked for all that it holds.
 const resyncEvery = 16
 
-// events keeps the router's index in step with what the workers publish. The nil value is
+// events keeps the router's index in step with what the workers of a pool publish. The nil value is
 // there where nothing carries events: it does nothing.
 type events struct {
 	follower *kvevent.Follower

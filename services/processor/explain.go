@@ -40,8 +40,10 @@ func (p *Processor) Routing(context.Context, *processorv1.RoutingRequest) (*proc
 		Corrections: counts.Lies, CorrectedBlocks: counts.LieBlocks, SharedBookings: counts.Shared,
 		IndexEntries: uint64(index.Entries), IndexBytes: uint64(index.Bytes), IndexEvictions: index.Evictions,
 	}
-	events := p.workers.events.counts()
-	out.EventGaps, out.Snapshots = events.Gaps, events.Snapshots
+	for _, e := range []*events{p.workers.events, p.prefillEvents} {
+		c := e.counts()
+		out.EventGaps, out.Snapshots = out.EventGaps+c.Gaps, out.Snapshots+c.Snapshots
+	}
 	last := p.workers.events.sequences()
 	for _, l := range p.router.Loads() {
 		w := &processorv1.RoutedWorker{

@@ -83,9 +83,9 @@ func (p *Processor) prompt(ctx context.Context, req *generationv1.Request) (base
 func (p *Processor) destination(name string) error {
 	switch {
 	case name != "" && !p.workers.knows(name):
-		return rpc.InvalidArgument("decode_worker", fmt.Sprintf("is %q, want the name of a decode worker that serves the model", name))
+		return rpc.InvalidArgument("decode_worker", fmt.Sprintf("is %q, want the name of a decode worker that serves the model (over HTTP it is the header X-Switchyard-Worker)", name))
 	case name == "" && p.router.Weights().Policy == router.Direct:
-		return rpc.InvalidArgument("decode_worker", "is empty, want the name of a decode worker: the routing policy is direct")
+		return rpc.InvalidArgument("decode_worker", "is empty, want the name of a decode worker (over HTTP the header X-Switchyard-Worker): the routing policy is direct")
 	}
 	return nil
 }

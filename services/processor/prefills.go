@@ -40,21 +40,21 @@ func (p *Processor) followPrefills(ctx context.Context) error {
 			present[id] = true
 			err := p.router.AddPrefill(router.Worker{
 				ID: id, Model: card.GetName(), BlockTokens: int(card.GetBlockTokens()), PoolBlocks: int(card.GetPoolBlocks()),
-				Events: card.GetKvEvents() && p.workers.events != nil,
+				Events: card.GetKvEvents() && p.prefillEvents != nil,
 			})
 			switch {
 			case err != nil:
 				p.log.Error("a prefill worker cannot be hinted at", "error", err)
 			case followed[id] == nil:
 				followed[id] = in
-				p.workers.events.join(in)
+				p.prefillEvents.join(in)
 			}
 		}
 		p.router.KeepPrefills(present)
 		for id, in := range followed {
 			if !present[id] {
 				delete(followed, id)
-				p.workers.events.leave(in)
+				p.prefillEvents.leave(in)
 			}
 		}
 	}

@@ -73,16 +73,18 @@ type Deps struct {
 type Processor struct {
 	processorv1.UnimplementedProcessorServer
 
-	cfg       Config
-	deps      Deps
-	log       *slog.Logger
-	tracer    trace.Tracer
-	metrics   *metrics
-	builder   *prompt.Builder
-	router    *router.Router
-	workers   *workers
-	exchange  *exchange // nil: bookings are not shared
-	admission admission
+	cfg      Config
+	deps     Deps
+	log      *slog.Logger
+	tracer   trace.Tracer
+	metrics  *metrics
+	builder  *prompt.Builder
+	router   *router.Router
+	workers  *workers
+	exchange *exchange // nil: bookings are not shared
+	// prefillEvents is of the prefill workers what workers.events is of the decode workers.
+	prefillEvents *events
+	admission     admission
 }
 
 var _ processorv1.ProcessorServer = (*Processor)(nil)
@@ -124,7 +126,10 @@ func New(cfg Config, deps Deps) (*Processor, error) {
 		peers: map[router.WorkerID]*peer{}, changed: make(chan struct{}),
 	}
 	if deps.NATS != nil {
-		p.workers.events, err = newEvents(kvevent.DefaultFollowerConfig(deps.Model.Name, 0), deps, picker)
+		p.workers.events, err = newEvents(kvevent.DefaultFollowerConfig(kvevent.Decode, deps.Model.Name, 0), deps, picker)
+		if err == nil {
+			p.prefillEvents, err = newEvents(kvevent.DefaultFollowerConfig(kvevent.Prefill, deps.Model.Name, 0), deps, picker)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("processor: %w", err)
 		}
@@ -170,7 +175,8 @@ func (p *Processor) Run(ctx context.Context) error {
 func (p *Processor) followRouting(ctx context.Context) error {
 	g, ctx := run.NewGroup(ctx)
 	if p.workers.events != nil {
-		g.Go("kv events", p.workers.events.follower.Run)
+		g.Go("kv events of decode workers", p.workers.events.follower.Run)
+		g.Go("kv events of prefill workers", p.prefillEvents.follower.Run)
 	}
 	if p.exchange != nil {
 		g.Go("bookings", p.exchange.run)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -142,13 +143,21 @@ func milliseconds(nanos int64) string {
 	return fmt.Sprintf("%.2f ms", float64(nanos)/float64(time.Millisecond))
 }
 
+// number is as short as a person wants it. JSON knows no integers.
+func number(n float64) string {
+	if n == math.Trunc(n) {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return strconv.FormatFloat(n, 'g', 4, 64)
+}
+
 // detail is a span's own attributes; those of the transport underneath are left out.
 func detail(s telemetry.Span) string {
 	var parts []string
 	for key, value := range s.Attributes {
 		if !strings.ContainsAny(key, ".") {
-			if n, ok := value.(float64); ok && n == math.Trunc(n) {
-				value = int64(n) // JSON knows no integers
+			if n, ok := value.(float64); ok {
+				value = number(n)
 			}
 			parts = append(parts, fmt.Sprintf("%s=%v", key, value))
 		}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"math"
 	"slices"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
@@ -153,7 +154,7 @@ func (r *Router) dropEnded(w *worker) {
 // book enters the choice on the worker and lets its prompt be waited for.
 func (r *Router) book(w *worker, q *groupQuery, c *Choice, tokens int) {
 	own := &w.ledgers[0]
-	b := booking{prefill: int32(max(0, tokens-c.CachedTokens)), decode: int32(tokens), open: true}
+	b := booking{prefill: int32(min(float64(tokens), math.Round(c.Terms.UncachedTokens))), decode: int32(tokens), open: true}
 	own.add(own.last+1, b)
 	c.Booking, c.stream, c.booking = own.last, w.stream, b
 	r.settle(w)

@@ -1,6 +1,10 @@
 package router
 
-import "github.com/switchyard-llm/switchyard/libs/prefix"
+import (
+	"math"
+
+	"github.com/switchyard-llm/switchyard/libs/prefix"
+)
 
 // worker is what the router knows of a candidate; the router's mutex guards it. What a
 // decision reads of it is in its seat, which settle brings up to date.
@@ -58,8 +62,7 @@ func (s *seat) decode(g *rates, tokens float64) float64 {
 
 // longest is the longest sequence that fits, in tokens.
 func (w *Worker) longest() int {
-	const any = int(^uint(0) >> 1)
-	longest := any
+	longest := math.MaxInt
 	if w.ContextTokens > 0 {
 		longest = w.ContextTokens
 	}

@@ -600,8 +600,8 @@ type RoutedWorker struct {
 	DecodeTokens  uint64 `protobuf:"varint,5,opt,name=decode_tokens,json=decodeTokens,proto3" json:"decode_tokens,omitempty"`
 	// Blocks that it holds on its device, as far as the router knows.
 	HeldBlocks uint64 `protobuf:"varint,6,opt,name=held_blocks,json=heldBlocks,proto3" json:"held_blocks,omitempty"`
-	// Since start: sequences sent there; of their prompts the tokens, those that the router took to be held,
-	// and those that the worker had.
+	// Since start: sequences that ended there; of their prompts the tokens, those that the router took to be held,
+	// and those that the worker had, also of what others computed meanwhile.
 	Sequences      uint64 `protobuf:"varint,7,opt,name=sequences,proto3" json:"sequences,omitempty"`
 	PromptTokens   uint64 `protobuf:"varint,8,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	ExpectedTokens uint64 `protobuf:"varint,9,opt,name=expected_tokens,json=expectedTokens,proto3" json:"expected_tokens,omitempty"`
