@@ -138,20 +138,15 @@ func (r *Router) cheapest(q *query, load bool) int32 {
 
 // cheapestOfAll is cheapest for a direct query, in one pass over all seats.
 func (r *Router) cheapestOfAll(q *query) int32 {
-	g, p, w := &q.groups[q.at], r.groups[q.at].rates, r.weights
-	// The parts of Router.sum that are the same for all.
-	prompt, block := p.fixed+p.token*q.tokens, p.token*float64(g.size)
-	answer, decode := p.step+p.sequence+p.stepRows*q.tokens, w.DecodeWeight*g.outputs
-	best, depths, fit := nobody(r.opt.Random), g.matches.Depths, 0
+	t, depths := q.groups[q.at].tariff, q.groups[q.at].matches.Depths
+	best, fit := nobody(r.opt.Random), 0
 	for i := range r.seats {
 		s := &r.seats[i]
 		if !q.fits(s) {
 			continue
 		}
 		fit++
-		c := s.factor * ((w.PrefillWeight+w.StallWeight*s.running)*(prompt-block*float64(depths[s.slot])) + p.token*s.queued +
-			decode*(answer+p.sequence*s.running+p.stepRows*s.active))
-		if c <= best.cost {
+		if c := t.cost(s, float64(depths[s.slot])); c <= best.cost {
 			best.try(int32(i), c)
 		}
 	}

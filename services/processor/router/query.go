@@ -34,10 +34,11 @@ type groupQuery struct {
 	size   int
 	chain  []block.Hash // all full blocks
 	usable int          // leading ones that can be a hit: never the last token
-	// matches is what each slot holds, outputs how long the answer is expected to be; both are filled
-	// in under the router's mutex.
+	// matches is what each slot holds, outputs how long the answer is expected to be; they and what follows
+	// from them are filled in under the router's mutex.
 	matches *prefix.Matches
 	outputs float64
+	tariff  tariff
 }
 
 // query makes the chains of a request, which takes long for a long one, without the mutex.
@@ -82,6 +83,7 @@ func (r *Router) find(q *query) {
 	for i := range q.groups {
 		if g := &q.groups[i]; g.wanted {
 			g.matches, g.outputs = &q.matches[i], r.outputs(q, i)
+			g.tariff = newTariff(&r.weights, &r.groups[i].rates, g, q.tokens)
 			r.held.Lookup(g.chain[:g.usable], g.matches)
 			q.at, q.direct = int32(i), q.direct && len(g.matches.Tiered) == 0
 		}
@@ -254,21 +256,39 @@ func (r *Router) outputs(q *query, group int) float64 {
 
 // cost is that of a seat's worker, as Terms explain it.
 func (r *Router) cost(q *query, i int32) float64 {
-	return r.sum(q, &r.seats[i], r.credit(q, i))
-}
-
-// sum is the cost with so many leading blocks cached.
-func (r *Router) sum(q *query, s *seat, credit float64) float64 {
-	w, g, rates := &r.weights, &q.groups[s.group], &r.groups[s.group].rates
-	prefill := s.factor * (rates.fixed + rates.token*(q.tokens-float64(g.size)*credit))
-	return (w.PrefillWeight+w.StallWeight*s.running)*prefill + s.queue(rates) + w.DecodeWeight*g.outputs*s.decode(rates, q.tokens)
+	s := &r.seats[i]
+	return q.groups[s.group].tariff.cost(s, r.credit(q, i))
 }
 
 // load is the cost without the request's own prompt.
 func (r *Router) load(q *query, i int32) float64 {
 	s := &r.seats[i]
-	rates := &r.groups[s.group].rates
-	return s.queue(rates) + r.weights.DecodeWeight*q.groups[s.group].outputs*s.decode(rates, q.tokens)
+	return q.groups[s.group].tariff.load(s)
+}
+
+// tariff is what a cost asks of all workers of a group alike, weights and rates worked in.
+type tariff struct {
+	prefill, stall        float64 // weights
+	prompt, block         float64 // time of the whole prompt, and of a block of it
+	token                 float64 // time of a token that waits to be computed
+	answer, sequence, row float64 // of the answer: beside nothing, for each sequence and each token of those; weighted
+}
+
+func newTariff(w *Weights, p *rates, g *groupQuery, tokens float64) tariff {
+	decode := w.DecodeWeight * g.outputs
+	return tariff{
+		prefill: w.PrefillWeight, stall: w.StallWeight, prompt: p.fixed + p.token*tokens, block: p.token * float64(g.size), token: p.token,
+		answer: decode * (p.step + p.sequence + p.stepRows*tokens), sequence: decode * p.sequence, row: decode * p.stepRows,
+	}
+}
+
+// cost is a worker's, of which so many leading blocks are cached.
+func (t *tariff) cost(s *seat, credit float64) float64 {
+	return s.factor*(t.prefill+t.stall*s.running)*(t.prompt-t.block*credit) + t.load(s)
+}
+
+func (t *tariff) load(s *seat) float64 {
+	return s.factor * (t.token*s.queued + t.answer + t.sequence*s.running + t.row*s.active)
 }
 
 // cost weighs the terms.
