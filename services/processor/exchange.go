@@ -161,5 +161,6 @@ func (e *exchange) follow(ctx context.Context, members ProcessorMembers) {
 			}
 		}
 		e.others.Store(&others)
+		e.router.KeepProcessors(others)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -42,50 +44,67 @@ func (c *routingCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	key, weights := discovery.ConfigKey(model, "router"), router.DefaultWeights()
-	found, err := client.discovery.FetchJSON(ctx, key, &weights)
-	if err != nil {
+	key, live := discovery.ConfigKey(model, "router"), map[string]any{}
+	if _, err := client.discovery.FetchJSON(ctx, key, &live); err != nil {
 		return fmt.Errorf("routing of %s: %w", model, err)
 	}
-	if c.change(&weights) {
-		if err := weights.Validate(); err != nil {
+	if changes := c.changes(); len(changes) > 0 {
+		maps.Copy(live, changes)
+		if err := checkWeights(live); err != nil {
 			return err
 		}
-		if err := client.discovery.PutJSON(ctx, key, weights); err != nil {
+		if err := client.discovery.PutJSON(ctx, key, live); err != nil {
 			return fmt.Errorf("routing of %s: %w", model, err)
 		}
-		found = true
 	}
 	if c.JSON {
-		return json.NewEncoder(out).Encode(weights)
+		return json.NewEncoder(out).Encode(live)
 	}
-	from := ""
-	if !found {
-		from = " (defaults: nothing was set, each processor goes by its own configuration)"
-	}
-	_, err = fmt.Fprintf(out, "%s: %s, prefill_weight %g, decode_weight %g, stall_weight %g, host_credit %g, disk_credit %g, pending_credit %g, temperature %g%s\n", model,
-		weights.Policy, weights.PrefillWeight, weights.DecodeWeight, weights.StallWeight, weights.HostCredit, weights.DiskCredit, weights.PendingCredit, weights.Temperature, from)
-	return err
+	return printWeights(out, model, live)
 }
 
-// change applies what the command line says; false if it says nothing.
-func (c *routingCmd) change(w *router.Weights) bool {
-	changed := c.Policy != ""
-	if changed {
-		w.Policy = router.Policy(c.Policy)
+// changes are what the command line says, by the keys of the configuration. All else stays what each
+// processor's own configuration says.
+func (c *routingCmd) changes() map[string]any {
+	changes := map[string]any{}
+	if c.Policy != "" {
+		changes["policy"] = c.Policy
 	}
-	for _, f := range []struct {
-		from *float64
-		to   *float64
-	}{
-		{c.PrefillWeight, &w.PrefillWeight}, {c.DecodeWeight, &w.DecodeWeight}, {c.StallWeight, &w.StallWeight}, {c.HostCredit, &w.HostCredit}, {c.DiskCredit, &w.DiskCredit},
-		{c.PendingCredit, &w.PendingCredit}, {c.Temperature, &w.Temperature},
+	for key, value := range map[string]*float64{
+		"prefill_weight": c.PrefillWeight, "decode_weight": c.DecodeWeight, "stall_weight": c.StallWeight, "host_credit": c.HostCredit,
+		"disk_credit": c.DiskCredit, "pending_credit": c.PendingCredit, "temperature": c.Temperature,
 	} {
-		if f.from != nil {
-			*f.to, changed = *f.from, true
+		if value != nil {
+			changes[key] = *value
 		}
 	}
-	return changed
+	return changes
+}
+
+// checkWeights refuses what processors would.
+func checkWeights(live map[string]any) error {
+	text, err := json.Marshal(live)
+	if err != nil { // a number that JSON does not have
+		return fmt.Errorf("the weights cannot be written: %w", err)
+	}
+	weights := router.DefaultWeights()
+	if err := json.Unmarshal(text, &weights); err != nil { // all else are numbers
+		return fmt.Errorf("policy is %q: %w", live["policy"], err)
+	}
+	return weights.Validate()
+}
+
+func printWeights(out io.Writer, model string, live map[string]any) (err error) {
+	if len(live) == 0 {
+		_, err = fmt.Fprintf(out, "%s: each processor goes by its own configuration\n", model)
+		return err
+	}
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(live)) {
+		parts = append(parts, fmt.Sprintf("%s %v", key, live[key]))
+	}
+	_, err = fmt.Fprintf(out, "%s: %s; for the rest each processor goes by its own configuration\n", model, strings.Join(parts, ", "))
+	return err
 }
 
 // routeCmd explains a decision.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,9 +30,25 @@ func TestRoutingSetsEveryWeight(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 			continue
 		}
-		w := router.Weights{}
-		if !c.change(&w) || reflect.ValueOf(w).Field(i).Float() != 0.5 {
-			t.Errorf("%s is not changed: %+v", key, w)
+		if got := c.changes(); len(got) != 1 || got[key] != 0.5 {
+			t.Errorf("%s is not changed: %v", key, got)
+		}
+	}
+}
+
+func TestWeightsAreCheckedBeforeTheyAreSet(t *testing.T) {
+	for _, c := range []struct {
+		live map[string]any
+		want string
+	}{
+		{map[string]any{"policy": "session", "prefill_weight": 2.}, ""},
+		{map[string]any{"policy": "whim"}, "want one of"},
+		{map[string]any{"host_credit": 2.}, "host_credit is 2"},
+		{map[string]any{"temperature": math.NaN()}, "cannot be written"},
+	} {
+		err := checkWeights(c.live)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.live, err, c.want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/broker"
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/embedded"
+	"github.com/switchyard-llm/switchyard/libs/modelstore"
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
 	"github.com/switchyard-llm/switchyard/libs/telemetry"
 	"github.com/switchyard-llm/switchyard/libs/worker"
@@ -99,6 +100,9 @@ func (c *serveCmd) check() error {
 	}
 	if err := c.read(c.Engine); err != nil {
 		return err
+	}
+	if c.engine != nil && c.Model != modelstore.DefaultModel {
+		return fmt.Errorf("--model is %q, want none with --engine sim: --model-shape says what is simulated", c.Model)
 	}
 	// A port that is taken should not show only after the model was loaded.
 	l, err := net.Listen("tcp", c.HTTP)

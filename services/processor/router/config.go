@@ -38,7 +38,7 @@ func DefaultConfig() Config {
 // Validate names the first field that cannot be.
 func (w Weights) Validate() error {
 	if !w.Policy.valid() {
-		return fmt.Errorf("policy is %q, want one of %v", w.Policy, policies)
+		return fmt.Errorf("policy is %q, want one of %s", w.Policy, names())
 	}
 	const most = 1e6
 	for _, f := range []struct {

@@ -90,6 +90,24 @@ func (r *Router) ledgerOf(w *worker, processor ProcessorID, stream uint64) *ledg
 	return l
 }
 
+// KeepProcessors forgets the bookings of the processors that are not among these: workers that are idle report
+// nothing, and so do not say that one has ended.
+func (r *Router) KeepProcessors(present map[ProcessorID]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		for i := range w.ledgers[1:] {
+			if l := &w.ledgers[1+i]; !present[l.processor] {
+				l.missed, l.listed = 1, true
+			}
+		}
+		if len(w.ledgers) > 1 {
+			r.dropEnded(w)
+			r.settle(w)
+		}
+	}
+}
+
 // close ends what waits for the bookings of a ledger that has ended.
 func (r *Router) close(l *ledger) {
 	for _, e := range l.waits {

@@ -115,6 +115,10 @@ func TestBookingsOfOthersAreLoadUntilTheReportNamesThem(t *testing.T) {
 	pick(t, c.routers[0], prompt(4))
 	c.hear(1, 9)
 	check("a new stream of it", 104)
+	c.routers[1].KeepProcessors(map[router.ProcessorID]bool{c.ids[0]: true})
+	check("it is still there", 104)
+	c.routers[1].KeepProcessors(nil)
+	check("discovery does not know it any more", 100)
 	if got := c.routers[1].Counts().Shared; got != 4 {
 		t.Errorf("%d bookings of others were counted, want 4", got)
 	}

@@ -13,9 +13,13 @@ import (
 // their hashes begin to differ, which is found by bisection.
 type waits struct {
 	first map[block.Hash]*wait // lists by next
-	free  *wait
+	free  *wait // at most freeMost
+	spare int   // of those
 	count int
 }
+
+// freeMost bounds the waits whose memory is kept for the next ones.
+const freeMost = 1024
 
 // chainKept is the longest chain, in blocks, whose memory is used again.
 const chainKept = 1 << 14
@@ -40,6 +44,7 @@ func (s *waits) add(w *worker, chain []block.Hash, held int) *wait {
 		e = &wait{}
 	} else {
 		s.free = e.next
+		s.spare--
 	}
 	*e = wait{worker: w, chain: append(e.chain[:0], chain...), from: held}
 	s.link(e)
@@ -81,10 +86,14 @@ func (s *waits) drop(e *wait) {
 		s.unlink(e)
 	}
 	e.worker = nil
+	if s.spare == freeMost {
+		return
+	}
 	if cap(e.chain) > chainKept {
 		e.chain = nil
 	}
 	e.next, s.free = s.free, e
+	s.spare++
 }
 
 // dropWorker ends the listing of all that waits for a worker's blocks. Their owners still

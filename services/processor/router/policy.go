@@ -1,8 +1,9 @@
 package router
 
 import (
-	"fmt"
+	"errors"
 	"slices"
+	"strings"
 )
 
 // Policy names a way of picking workers.
@@ -31,12 +32,20 @@ var policies = []Policy{KV, RoundRobin, Random, LeastLoaded, PowerOfTwo, Session
 // Policies lists their names.
 func Policies() []Policy { return slices.Clone(policies) }
 
+func names() string {
+	list := make([]string, len(policies))
+	for i, p := range policies {
+		list[i] = string(p)
+	}
+	return strings.Join(list, ", ")
+}
+
 func (p Policy) valid() bool { return slices.Contains(policies, p) }
 
 // UnmarshalText takes the name of a policy.
 func (p *Policy) UnmarshalText(text []byte) error {
 	if !Policy(text).valid() {
-		return fmt.Errorf("want one of %v", policies) // who reads it names the key and the text
+		return errors.New("want one of " + names()) // who reads it names the key and the text
 	}
 	*p = Policy(text)
 	return nil
