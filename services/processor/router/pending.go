@@ -13,8 +13,8 @@ import (
 // their hashes begin to differ, which is found by bisection.
 type waits struct {
 	first map[block.Hash]*wait // lists by next
-	free  *wait // at most freeMost
-	spare int   // of those
+	free  *wait                // at most freeMost
+	spare int                  // of those
 	count int
 }
 
