@@ -47,8 +47,7 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 			alone = c.lookForWorkers(alone)
 		}
 		c.settleReads()
-		tickets := c.pool.Quarantined()
-		for _, q := range tickets {
+		for _, q := range c.pool.Quarantined() {
 			if c.beginSettling(q.Ticket) {
 				asking.Go(func() {
 					defer c.endSettling(q.Ticket)
@@ -56,7 +55,7 @@ func (c *Coordinator) sweepLoop(ctx context.Context) error {
 				})
 			}
 		}
-		c.forgetWriters(tickets)
+		c.forgetWriters()
 	}
 }
 
@@ -81,10 +80,12 @@ func (c *Coordinator) lookForWorkers(before bool) (alone bool) {
 	return true
 }
 
-// forgetWriters forgets the writers that are gone and in no doubt.
-func (c *Coordinator) forgetWriters(doubtful []block.Quarantined) {
+// forgetWriters forgets the writers that are gone and in no doubt. What is in doubt is asked for under the mutex:
+// the tickets of a writer that is called gone are in QUARANTINE by then, and an older list would lack them.
+func (c *Coordinator) forgetWriters() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	doubtful := c.pool.Quarantined()
 	for id, w := range c.writers {
 		// A fenced life is refused for good, so it is remembered for good.
 		if w.gone && !w.fenced && !slices.ContainsFunc(doubtful, func(q block.Quarantined) bool { return q.Writer == id }) {
@@ -152,12 +153,17 @@ func (c *Coordinator) askForProof(ctx context.Context, q block.Quarantined) {
 		}
 		return
 	}
-	c.mu.Lock()
-	w.fenced = true
-	w.gone = w.gone || c.writers[q.Writer].gone
-	c.writers[q.Writer] = w
-	c.mu.Unlock()
+	c.refuse(q.Writer, w)
 	c.settle(block.Proof{Writer: q.Writer, Ticket: q.Ticket}, byFence) // its other tickets have their own askers
+}
+
+// refuse gives a fenced writer no more tickets.
+func (c *Coordinator) refuse(id block.WriterID, w writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.fenced = true
+	w.gone = w.gone || c.writers[id].gone
+	c.writers[id] = w
 }
 
 // mayWarn keeps a writer that stays frozen from filling the log.

@@ -48,6 +48,7 @@ func (c *Coordinator) retireFrom(ctx context.Context, r nixl.Retirer, q block.Qu
 	}
 	others, err := c.move(ctx, r, w.peer, blocks)
 	if err == nil {
+		c.refuse(id, w) // before its blocks and others' jobs are there again: it may ask at once
 		c.settle(block.Proof{Writer: id}, byFence)
 	}
 	return append(lost, others...), err
