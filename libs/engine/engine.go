@@ -38,9 +38,13 @@ type Card struct {
 	Pace Pace
 }
 
-// Pace is roughly how long steps take: Step + n·Sequence for n sequences that get one token each, and Token
-// more for every row of a prompt.
-type Pace struct{ Token, Step, Sequence time.Duration }
+// Pace is roughly how long steps take: Step + n·Sequence + t·Context for n sequences that get one token each
+// and attend to t tokens together, and Token more for every row of a prompt. Context is in nanoseconds,
+// since it is a fraction of one where bandwidth is high.
+type Pace struct {
+	Token, Step, Sequence time.Duration
+	Context               float64
+}
 
 // RowBytes is KVRowBytes, or what the layout keeps of a token.
 func (c *Card) RowBytes() int {

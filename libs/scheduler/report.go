@@ -15,6 +15,7 @@ type Report struct {
 
 	PromptTokens    uint64        // prompt rows computed
 	GeneratedTokens uint64        // tokens drawn here or attached
+	ContextTokens   uint64        // rows that decoding sequences attended to, added up over steps
 	Steps           uint64        // steps made
 	PrefillBusy     time.Duration // spent in steps that held prompt rows
 	DecodeBusy      time.Duration // spent in steps that held none
@@ -43,6 +44,9 @@ func (s *Scheduler) account(members []*Sequence, batch *engine.Batch, busy time.
 		n := max(0, min(q.spec.Len(), segment.Start+len(segment.Tokens))-segment.Start)
 		prompt += n
 		q.missing -= n
+		if n == 0 {
+			s.report.ContextTokens += uint64(segment.Start + len(segment.Tokens))
+		}
 		if segment.Logits != nil {
 			s.report.GeneratedTokens++
 			q.counted++

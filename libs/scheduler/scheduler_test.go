@@ -204,6 +204,9 @@ func TestAttachContinuesAPromptThatWasComputedElsewhere(t *testing.T) {
 	if got := r.Report().PromptTokens; got != 0 {
 		t.Errorf("%d prompt tokens were computed, want none", got)
 	}
+	if got := r.Report().ContextTokens; got != 11+12+13+14 {
+		t.Errorf("four steps attended to %d tokens, want 11, 12, 13 and 14", got)
+	}
 	checkIdle(t, r.Scheduler)
 }
 
@@ -340,6 +343,9 @@ func TestDecodingGoesOnBesideALongPrompt(t *testing.T) {
 		if !slices.Equal(sizes, []int{1, 9}) {
 			t.Errorf("step %d computed %v tokens, want one of the decoding sequence and nine of the prompt", i+1, sizes)
 		}
+	}
+	if got := r.Report().ContextTokens; got != 4+5+6+7+8+9+10+61 { // what prompts attend to is none of it
+		t.Errorf("the decoding sequences attended to %d tokens, want 110", got)
 	}
 }
 

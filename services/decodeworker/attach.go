@@ -264,7 +264,8 @@ func (d *DecodeWorker) load() *decodeworkerv1.Load {
 // speed is what this worker has learnt of itself, as routers want it: prompts take the quicker way. It
 // is rounded, so that a load report is not sent for every sample.
 func (d *DecodeWorker) speed() *decodeworkerv1.Speed {
-	s, local, remote := d.speeds.Measured(time.Now())
+	now := time.Now()
+	s, local, remote := d.speeds.Measured(now)
 	if !local && !remote {
 		return nil
 	}
@@ -272,11 +273,16 @@ func (d *DecodeWorker) speed() *decodeworkerv1.Speed {
 	if remote && d.prefillWorkers() > 0 && (!local || s.RemoteToken < s.LocalToken) {
 		fixed, token = s.RemoteOverhead, s.RemoteToken
 	}
+	step := d.speeds.DecodeStep(now)
 	return &decodeworkerv1.Speed{
-		PrefillFixed: durationpb.New(rounded(fixed + s.Step)), PrefillToken: durationpb.New(rounded(token)),
-		Step: durationpb.New(rounded(s.Step)), StepSequence: durationpb.New(rounded(s.StepSequence)),
+		PrefillFixed: durationpb.New(rounded(fixed + step.Step)), PrefillToken: durationpb.New(rounded(token)),
+		Step: durationpb.New(rounded(step.Step)), StepSequence: durationpb.New(rounded(step.Sequence)),
+		StepTokenNanoseconds: float64(rounded(time.Duration(step.Token*tokenGrain))) / tokenGrain,
 	}
 }
+
+// tokenGrain is how many parts of a nanosecond are told apart: a token takes few or less than one.
+const tokenGrain = 1 << 10
 
 // rounded keeps the five highest bits: 3 % at most are lost.
 func rounded(d time.Duration) time.Duration {

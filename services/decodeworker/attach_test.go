@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 )
@@ -57,6 +58,33 @@ func TestSequencesShareAStream(t *testing.T) {
 		t.Errorf("ended %v", e)
 	}
 	h.checkIdle()
+}
+
+func TestTheSpeedToldIsTheSpeedLearnt(t *testing.T) {
+	h := newHarness(t, nil)
+	if s := h.d.speed(); s != nil {
+		t.Errorf("%v is told before anything was measured", s)
+	}
+	var r scheduler.Report
+	for i := range uint64(60) {
+		sequences, tokens := 1+i%7, 3000*(1+i*4%11)
+		r.Steps, r.GeneratedTokens, r.ContextTokens = r.Steps+20, r.GeneratedTokens+20*sequences, r.ContextTokens+20*tokens
+		r.DecodeBusy += 20 * (10*time.Millisecond + time.Duration(sequences)*time.Millisecond + time.Duration(tokens)*700)
+		h.d.speeds.Steps(time.Now(), r, 0)
+		r.Steps, r.PromptTokens, r.PrefillBusy = r.Steps+1, r.PromptTokens+200, r.PrefillBusy+410*time.Millisecond
+		h.d.speeds.Steps(time.Now(), r, 0)
+	}
+	s := h.d.speed()
+	for what, v := range map[string]struct{ got, want float64 }{
+		"a row":      {s.GetPrefillToken().AsDuration().Seconds(), 0.002},
+		"a step":     {s.GetStep().AsDuration().Seconds(), 0.010},
+		"a sequence": {s.GetStepSequence().AsDuration().Seconds(), 0.001},
+		"a token":    {s.GetStepTokenNanoseconds(), 700},
+	} {
+		if v.got < 0.7*v.want || v.got > 1.3*v.want {
+			t.Errorf("%s is told to take %v, want %v within 30 %%", what, v.got, v.want)
+		}
+	}
 }
 
 func TestLoadNamesTheBookingsThatWereAdmittedRefusedOrVoided(t *testing.T) {

@@ -155,7 +155,7 @@ func start(cfg Config, deps Deps) speed.Start {
 	l := cfg.LinkClass().Start()
 	s.LinkBytesPerSecond, s.LinkLatency = l.BytesPerSecond, l.Latency
 	if p := deps.Worker.Card().Pace; p != (engine.Pace{}) {
-		s.LocalToken, s.Step, s.StepSequence, s.Told = p.Token, p.Step, p.Sequence, true
+		s.LocalToken, s.Step, s.StepSequence, s.StepToken, s.Told = p.Token, p.Step, p.Sequence, p.Context, true
 	}
 	return s
 }

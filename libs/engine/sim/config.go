@@ -99,12 +99,16 @@ func (c Config) pace() engine.Pace {
 	if !Waits(c.SpeedUp) {
 		return engine.Pace{}
 	}
-	decode := func(n int64) time.Duration {
-		return c.Timing.Step(timing.Step{Decoding: int(n), ContextTokens: n * paceRows})
+	decode := func(n, context int64) time.Duration {
+		return c.Timing.Step(timing.Step{Decoding: int(n), ContextTokens: context})
 	}
-	sequence := (decode(1+paceSequences) - decode(1)) / paceSequences
-	step := max(0, decode(1)-sequence)
+	one, some := decode(1, paceRows), decode(1+paceSequences, paceRows)
+	sequence := max(0, some-one) / paceSequences
+	context := float64(max(0, decode(1+paceSequences, (1+paceSequences)*paceRows)-some)) / (paceSequences * paceRows)
+	step := max(0, one-sequence-time.Duration(context*paceRows))
 	prompt := c.Timing.Step(timing.Step{PromptTokens: paceRows, PromptPairs: timing.Pairs(paceRows, 0)})
 	real := func(d time.Duration) time.Duration { return time.Duration(float64(d) / c.SpeedUp) }
-	return engine.Pace{Token: real(max(0, prompt-step) / paceRows), Step: real(step), Sequence: real(sequence)}
+	return engine.Pace{
+		Token: real(max(0, prompt-step) / paceRows), Step: real(step), Sequence: real(sequence), Context: context / c.SpeedUp,
+	}
 }

@@ -359,3 +359,25 @@ func BenchmarkDecodeStep(b *testing.B) {
 		})
 	}
 }
+
+func TestThePaceIsThatOfTheTimingModel(t *testing.T) {
+	cfg := config(t)
+	cfg.SpeedUp = 2
+	var err error
+	if cfg.Timing, err = timing.ParseProfile([]byte(`{
+		"prefill": {"tokens": [1, 100001], "ms": [8, 2008]},
+		"decode": {"sequences": [1, 101], "context_tokens": [1, 1000001], "ms": [[8, 38], [28, 58]]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := open(t, cfg, 8)
+	got := s.Card().Pace // half of 8 ms a step, 0.2 ms a sequence, 30 ns a token attended to
+	want := engine.Pace{Token: 10 * time.Microsecond, Step: 3900 * time.Microsecond, Sequence: 100 * time.Microsecond, Context: 15}
+	if (got.Token-want.Token).Abs() > 100*time.Nanosecond || (got.Step-want.Step).Abs() > time.Microsecond ||
+		(got.Sequence-want.Sequence).Abs() > time.Microsecond || math.Abs(got.Context-want.Context) > 0.01 {
+		t.Errorf("the pace is %+v, want %+v", got, want)
+	}
+	cfg.SpeedUp = 0
+	if s, _ := open(t, cfg, 8); s.Card().Pace != (engine.Pace{}) {
+		t.Errorf("the pace of one that waits for nothing is %+v", s.Card().Pace)
+	}
+}

@@ -50,7 +50,8 @@ type Queue struct {
 type Speeds struct {
 	// LocalToken and RemoteToken are for one prompt row, beside what each step costs.
 	LocalToken, RemoteToken time.Duration
-	// Step is for a step, StepSequence for each sequence that decodes in it.
+	// Step is for a step, StepSequence for each sequence that decodes in it, with the tokens that one
+	// attends to at present.
 	Step, StepSequence time.Duration
 	// LocalOverhead is what a local prefill takes beside its steps.
 	LocalOverhead time.Duration

@@ -27,6 +27,7 @@ func (l *Learner) Steps(now time.Time, r scheduler.Report, attached uint64) {
 	d := delta{
 		steps: float64(r.Steps - l.seen.Steps), rows: float64(r.PromptTokens - l.seen.PromptTokens),
 		tokens:  max(0, float64(r.GeneratedTokens-l.seen.GeneratedTokens)-float64(attached-min(attached, l.attached))),
+		context: float64(r.ContextTokens - l.seen.ContextTokens),
 		prefill: (r.PrefillBusy - l.seen.PrefillBusy).Seconds(), decode: (r.DecodeBusy - l.seen.DecodeBusy).Seconds(),
 	}
 	l.seen, l.attached = r, max(attached, l.attached)
@@ -35,18 +36,20 @@ func (l *Learner) Steps(now time.Time, r scheduler.Report, attached uint64) {
 }
 
 // delta is what happened between two reports.
-type delta struct{ steps, rows, tokens, prefill, decode float64 }
+type delta struct{ steps, rows, tokens, context, prefill, decode float64 }
 
 // sequences is how many decoded in a step, on average.
 func (d delta) sequences() float64 { return d.tokens / d.steps }
+
+// attended is how many tokens those attended to together.
+func (d delta) attended() float64 { return d.context / d.steps }
 
 // learnRows takes from the steps that held prompts what the steps themselves take.
 func (l *Learner) learnRows(now time.Time, d delta) {
 	if d.rows == 0 {
 		return
 	}
-	fixed, slope := l.step.value(now)
-	alone := fixed + slope*d.sequences()
+	alone := l.steps.value(now).At(d.sequences(), d.attended())
 	least := max(1, d.rows/float64(l.start.StepTokens))
 	n := d.steps
 	if d.decode > 0 {
@@ -69,7 +72,7 @@ func (l *Learner) learnStep(now time.Time, d delta) {
 		}
 	}
 	if d.decode > 0 {
-		l.step.add(now, d.sequences(), d.decode/n)
+		l.steps.add(now, sample{d.sequences(), d.attended(), d.decode / n})
 	}
 }
 

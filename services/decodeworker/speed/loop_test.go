@@ -14,6 +14,7 @@ type world struct {
 	localToken, remoteToken time.Duration
 	overhead                time.Duration // of a hand-off
 	decoding                int
+	attended                int  // tokens of each of those
 	target                  int  // ITL, in milliseconds
 	remote                  bool // the better way
 }
@@ -22,6 +23,7 @@ const (
 	trueStep = 8 * time.Millisecond
 	trueEach = 3 * time.Millisecond
 	perByte  = 0.5 // nanoseconds
+	perToken = 500 * time.Nanosecond
 )
 
 // loop is a decode worker that decides, learns and lives in virtual time.
@@ -62,7 +64,8 @@ func (o *loop) request(w world) bool {
 	o.l.Decided(&d)
 	rows := time.Duration(f.PromptTokens)
 	steps := 1 + f.PromptTokens/128
-	alone := trueStep + time.Duration(w.decoding)*trueEach
+	each := trueEach + time.Duration(w.attended)*perToken
+	alone := trueStep + time.Duration(w.decoding)*each
 	if d.Remote {
 		compute := o.noisy(rows*w.remoteToken + time.Duration(steps)*trueStep)
 		write := o.noisy(time.Duration(perByte * float64(f.PromptTokens*f.RowBytes)))
@@ -77,11 +80,13 @@ func (o *loop) request(w world) bool {
 	} else {
 		busy := o.noisy(rows*w.localToken + time.Duration(steps)*alone)
 		o.c.prefill(steps, f.PromptTokens, w.decoding, busy)
+		o.c.attend(steps, w.decoding*w.attended)
 		o.now = o.now.Add(busy)
 		o.l.Steps(o.now, o.c.Report, o.away)
 		o.l.Local(o.now, &d, busy+time.Millisecond, busy)
 	}
-	o.c.decode(20, w.decoding+1, o.noisy(alone+trueEach))
+	o.c.decode(20, w.decoding+1, o.noisy(alone+each))
+	o.c.attend(20, (w.decoding+1)*w.attended)
 	o.now = o.now.Add(time.Second)
 	o.l.Steps(o.now, o.c.Report, o.away)
 	return d.Remote
@@ -105,12 +110,13 @@ var (
 	far     = world{localToken: 5 * time.Millisecond, remoteToken: 5 * time.Millisecond, overhead: 2 * time.Second}
 	slow    = world{localToken: 5 * time.Millisecond, remoteToken: 12 * time.Millisecond, overhead: 8 * time.Millisecond}
 	batch   = world{localToken: 5 * time.Millisecond, remoteToken: 6 * time.Millisecond, overhead: 30 * time.Millisecond, decoding: 6, target: 50, remote: true}
+	deep    = world{localToken: 5 * time.Millisecond, remoteToken: 6 * time.Millisecond, overhead: 30 * time.Millisecond, decoding: 2, attended: 40_000, target: 50, remote: true}
 	patient = world{localToken: 5 * time.Millisecond, remoteToken: 6 * time.Millisecond, overhead: 30 * time.Millisecond, decoding: 6, target: 2000}
 )
 
 func worlds() map[string]world {
 	return map[string]world{
-		"twins": twins, "quick": quick, "tiny": tiny, "far": far, "slow": slow, "batch": batch, "patient": patient,
+		"twins": twins, "quick": quick, "tiny": tiny, "far": far, "slow": slow, "batch": batch, "deep": deep, "patient": patient,
 	}
 }
 

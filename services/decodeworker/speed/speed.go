@@ -3,9 +3,10 @@
 //
 // It decides nothing (that is disagg's) and asks nobody. Every estimate is an exponentially
 // weighted mean behind a median of three, so that one outlier changes nothing and a lasting
-// change counts from its second sample on. An estimate that got no sample for five minutes
-// fades back to its start value, half of the rest every two minutes, so that what was given
-// up is tried again. It also says when the other way is due for a look.
+// change counts from its second sample on; that of decode steps is a plane over how many
+// sequences they hold and how many tokens those attend to. An estimate that got no sample for
+// five minutes fades back to its start value, half of the rest every two minutes, so that what
+// was given up is tried again. It also says when the other way is due for a look.
 //
 // A start value is relative to what is known: an engine that was not measured yet is taken
 // to be like its peer, whose KV format is the same, and a prefill worker to need half of
@@ -22,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard-llm/switchyard/libs/plane"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 )
@@ -30,9 +32,11 @@ import (
 type Start struct {
 	// BlockTokens and StepTokens are of the decode worker's pool and scheduler.
 	BlockTokens, StepTokens int
-	// LocalToken is the time of one prompt row; Step and StepSequence that of a decode step.
+	// LocalToken is the time of one prompt row; Step that of a decode step, StepSequence what a sequence
+	// adds to it, StepToken what a token adds that one attends to, in nanoseconds.
 	LocalToken, Step, StepSequence time.Duration
-	// Told says that the engine itself gave these three.
+	StepToken                      float64
+	// Told says that the engine itself gave these four.
 	Told bool
 	// JobTokens is the length of the prompts that wait in the queue.
 	JobTokens int
@@ -69,7 +73,7 @@ type Learner struct {
 	job            estimate
 	byteTime       estimate
 	writeTail      estimate
-	step           line
+	steps          steps
 	links          links
 	startByteTime  float64 // of the links, until transfers have told
 	linkLatency    float64
@@ -81,9 +85,24 @@ type Learner struct {
 // New makes a learner that has seen nothing.
 func New(start Start) *Learner {
 	l := &Learner{start: start, links: make(links)}
-	l.step.startFixed, l.step.startSlope = start.Step.Seconds(), start.StepSequence.Seconds()
+	l.steps.start = plane.Plane{Fixed: start.Step.Seconds(), Sequence: start.StepSequence.Seconds(), Token: start.StepToken / 1e9}
 	l.believe()
 	return l
+}
+
+// DecodeStep is how long a step without prompts takes: Step + n·Sequence + t·Token for n sequences that
+// attend to t tokens together. Token is in nanoseconds.
+type DecodeStep struct {
+	Step, Sequence time.Duration
+	Token          float64
+}
+
+// DecodeStep is what is believed now.
+func (l *Learner) DecodeStep(now time.Time) DecodeStep {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.steps.value(now)
+	return DecodeStep{seconds(s.Fixed), seconds(s.Sequence), s.Token * 1e9}
 }
 
 // Speeds are what is believed now.
@@ -99,7 +118,7 @@ func (l *Learner) Measured(now time.Time) (s disagg.Speeds, local, remote bool) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	local, remote = l.localToken.weight > 0, l.remoteToken.weight > 0
-	stepped := l.step.weight > 0 || l.start.Told
+	stepped := l.steps.samples.Weight > 0 || l.start.Told
 	return l.speeds(now), (local || l.start.Told) && stepped, remote && stepped
 }
 
@@ -108,10 +127,10 @@ func (l *Learner) speeds(now time.Time) disagg.Speeds {
 	first := s.LocalToken.Seconds()
 	local := l.localToken.value(now, l.remoteToken.value(now, first))
 	remote := l.remoteToken.value(now, remoteShare*l.localToken.value(now, first))
-	step, sequence := l.step.value(now)
+	step := l.steps.value(now)
 	return disagg.Speeds{
 		LocalToken: seconds(local), RemoteToken: seconds(remote),
-		Step: seconds(step), StepSequence: seconds(sequence),
+		Step: seconds(step.Fixed), StepSequence: seconds(step.Sequence + step.Token*l.perSequence()),
 		LocalOverhead:      seconds(l.localOverhead.value(now, 0)),
 		RemoteOverhead:     seconds(l.remoteOverhead.value(now, (1-remoteShare)*local*float64(s.BlockTokens))),
 		Admission:          seconds(l.admission.value(now, 0)),
@@ -119,6 +138,15 @@ func (l *Learner) speeds(now time.Time) disagg.Speeds {
 		LinkBytesPerSecond: 1 / l.byteTime.value(now, l.startByteTime), LinkLatency: seconds(l.linkLatency),
 		WriteTail: l.writeTail.value(now, 1),
 	}
+}
+
+// perSequence is how many tokens the sequences of the last steps attended to; before any, those of a
+// usual prompt.
+func (l *Learner) perSequence() float64 {
+	if l.steps.samples.Weight == 0 {
+		return float64(l.start.JobTokens)
+	}
+	return l.steps.samples.PerSequence()
 }
 
 // seconds rounds up, so that no belief becomes 0.

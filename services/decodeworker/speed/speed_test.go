@@ -109,40 +109,6 @@ func TestAnOldEstimateFadesToItsStart(t *testing.T) {
 	near(t, "the estimate after new samples", e.value(later, 20), 25, 0.01)
 }
 
-func TestTheLineThroughDecodeSteps(t *testing.T) {
-	l := line{startFixed: 0.007, startSlope: 0.007}
-	for range 20 {
-		l.add(epoch, 1, 0.0003) // always one sequence
-	}
-	fixed, slope := l.value(epoch)
-	near(t, "a step of one sequence", fixed+slope, 0.0003, 0.1)
-	if slope <= 0 || slope >= 0.0003 {
-		t.Errorf("the slope is %v", slope)
-	}
-	for i := range 60 {
-		x := float64(1 + i%16)
-		l.add(epoch, x, 0.010+0.0001*x)
-	}
-	fixed, slope = l.value(epoch)
-	near(t, "fixed", fixed, 0.010, 0.06)
-	near(t, "slope", slope, 0.0001, 0.3)
-	l.add(epoch, 8, 10) // an outlier
-	l.add(epoch, 9, 0.0109)
-	near(t, "fixed", func() float64 { f, _ := l.value(epoch); return f }(), 0.010, 0.06)
-}
-
-func TestAnOldLineFadesToItsStart(t *testing.T) {
-	l := line{startFixed: 0.007, startSlope: 0.007}
-	for i := range 60 {
-		l.add(epoch, float64(1+i%16), 0.1)
-	}
-	fixed, _ := l.value(epoch.Add(24 * time.Hour))
-	near(t, "fixed, a day later", fixed, 0.007, 0.01)
-	l.add(epoch.Add(24*time.Hour), 1, 0.014) // alone it proves nothing, and revives nothing
-	fixed, _ = l.value(epoch.Add(24 * time.Hour))
-	near(t, "fixed, a day later", fixed, 0.007, 0.01)
-}
-
 // counters makes reports as the scheduler does.
 type counters struct{ scheduler.Report }
 
@@ -151,6 +117,9 @@ func (c *counters) decode(steps, sequences int, step time.Duration) {
 	c.GeneratedTokens += uint64(steps * sequences)
 	c.DecodeBusy += time.Duration(steps) * step
 }
+
+// attend says what the sequences of steps attended to together.
+func (c *counters) attend(steps, tokens int) { c.ContextTokens += uint64(steps * tokens) }
 
 func (c *counters) prefill(steps, rows, sequences int, busy time.Duration) {
 	c.Steps += uint64(steps)
@@ -191,7 +160,7 @@ func TestAnAttachedTokenIsNoStepsWork(t *testing.T) {
 		c.GeneratedTokens += 4
 		l.Steps(epoch, c.Report, 4*(i+1))
 	}
-	if x := l.step.x / l.step.weight; math.Abs(x-1) > 1e-9 {
+	if x := l.steps.samples.Sequences; math.Abs(x-1) > 1e-9 {
 		t.Errorf("the steps held %v sequences, want 1", x)
 	}
 }
@@ -216,7 +185,7 @@ func facts(prompt int, s disagg.Speeds) disagg.Facts {
 
 func TestANoteTellsTheSpeedOfItsParts(t *testing.T) {
 	l := New(DefaultStart(16, 128))
-	l.step.startFixed = 0
+	l.steps.start.Fixed = 0
 	h := HandOff{
 		PrefillWorker: "p", Admit: 3 * time.Millisecond, Compute: 300 * time.Millisecond, Write: 40 * time.Millisecond, Transfer: 80 * time.Millisecond,
 		Bytes: 8e6, ComputedTokens: 100, Whole: 350 * time.Millisecond,

@@ -92,8 +92,9 @@ func (w *worker) learn() {
 	if !w.report.Speed.known() {
 		return
 	}
-	g, own, running := w.group, w.report.Speed.rates(), float64(w.report.Running)
-	g.pace.add(own, running)
+	g, own := w.group, w.report.Speed.rates()
+	running, tokens := float64(w.report.Running), float64(w.report.DecodeTokens)
+	g.pace.add(own, running, tokens)
 	g.rates = g.pace.rates()
-	w.ratio.add(own, g.rates, running)
+	w.ratio.add(own, g.rates, running, tokens)
 }

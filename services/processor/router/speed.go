@@ -3,6 +3,8 @@ package router
 import (
 	"math"
 	"time"
+
+	"github.com/switchyard-llm/switchyard/libs/plane"
 )
 
 // outputsStart is how many tokens an answer is expected to have before any has ended.
@@ -38,6 +40,9 @@ func (s Speed) rates() rates {
 	}
 }
 
+// at is a decode step of n sequences of together t tokens.
+func (r *rates) at(n, t float64) float64 { return r.step + r.sequence*n + r.stepRows*t }
+
 // inBlocks counts blocks: those to compute, and those of running sequences once each.
 func inBlocks(blockTokens int) rates {
 	return rates{token: 1 / float64(blockTokens), stepRows: 1 / float64(blockTokens), blocks: true}
@@ -47,45 +52,38 @@ func inBlocks(blockTokens int) rates {
 // is about the few prompts and steps that it saw last: a line through steps of nearly the same number
 // of sequences has any slope, and a token of a short prompt seems slow. Costs that differ by such
 // errors keep requests from a worker, which then never learns better. Workers that carry different
-// loads tell the line between them.
+// loads, some few long sequences, some many short ones, tell the plane between them.
 type pace struct {
-	samples            float64
-	fixed, token, rows float64 // means
-	slope              float64 // mean of what they say a sequence adds to a step
-	x, y, xx, xy       float64 // means over steps: y milliseconds with x sequences
+	samples        float64
+	fixed, token   float64       // means
+	sequence, rows float64       // means of what they say that a sequence, and a token of one, adds to a step
+	steps          plane.Moments // milliseconds that they say of steps as they run
 }
 
 const (
 	// paceMemory is how many samples count in full, of all workers of a group together.
 	paceMemory = 512
-	// ownSlope is how much the mean slope counts beside the line, as a variance of x.
-	ownSlope = 1
+	// ownSlopes is how much their mean slopes count beside the plane, as a variance of the sequences.
+	ownSlopes = 1
 )
 
-// add takes in a worker's word, which holds best for the number of sequences that it runs.
-func (p *pace) add(r rates, running float64) {
+// add takes in a worker's word, which holds best for the sequences that it runs, and their tokens.
+func (p *pace) add(r rates, running, tokens float64) {
 	p.samples++
 	gain := max(1/p.samples, 1.0/paceMemory)
-	y := r.step + r.sequence*running
 	mean := func(m *float64, x float64) { *m += gain * (x - *m) }
 	mean(&p.fixed, r.fixed)
 	mean(&p.token, r.token)
 	mean(&p.rows, r.stepRows)
-	mean(&p.slope, r.sequence)
-	mean(&p.x, running)
-	mean(&p.y, y)
-	mean(&p.xx, running*running)
-	mean(&p.xy, running*y)
+	mean(&p.sequence, r.sequence)
+	p.steps.Fade(1 - gain)
+	p.steps.Add(gain, running, tokens, r.at(running, tokens))
 }
 
 // rates are the group's.
 func (p *pace) rates() rates {
-	variance := max(0, p.xx-p.x*p.x)
-	slope := max(0, (p.xy-p.x*p.y+ownSlope*p.slope)/(variance+ownSlope))
-	if p.x > 0 {
-		slope = min(slope, p.y/p.x)
-	}
-	return rates{fixed: p.fixed, token: p.token, stepRows: p.rows, sequence: slope, step: p.y - slope*p.x}
+	s := p.steps.Fit(plane.Plane{Sequence: p.sequence, Token: p.rows}, ownSlopes)
+	return rates{fixed: p.fixed, token: p.token, step: s.Fixed, sequence: s.Sequence, stepRows: s.Token}
 }
 
 // ratio is how much slower than its group a worker is, in logarithms, as its decode steps
@@ -103,8 +101,8 @@ const (
 	ratioMost  = 8
 )
 
-func (q *ratio) add(own, group rates, running float64) {
-	mine, theirs := own.step+own.sequence*running, group.step+group.sequence*running
+func (q *ratio) add(own, group rates, running, tokens float64) {
+	mine, theirs := own.at(running, tokens), group.at(running, tokens)
 	if mine <= 0 || theirs <= 0 {
 		return
 	}

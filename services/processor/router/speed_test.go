@@ -67,3 +67,31 @@ func TestWhatASequenceAddsIsSeenInWorkersOfDifferentLoads(t *testing.T) {
 		}
 	}
 }
+
+// Each worker alone takes its steps for as long whatever they attend to.
+func TestWhatATokenAddsIsSeenInWorkersOfDifferentLoads(t *testing.T) {
+	r := newRouter(t, nil)
+	for _, n := range []string{"few long", "many short", "idle", "new"} {
+		if err := r.Add(router.Worker{ID: id(n), Model: model, BlockTokens: 4}); err != nil {
+			t.Fatal(err)
+		}
+		r.Attach(id(n))
+	}
+	step := func(n, tokens int) router.Speed { // 10 ms, 0.2 for a sequence, 20 ns for a token
+		took := 10*time.Millisecond + time.Duration(n)*200*time.Microsecond + time.Duration(tokens)*20
+		return router.Speed{PrefillToken: time.Microsecond, Step: took}
+	}
+	for i := range 100 {
+		for name, load := range map[string][2]int{"few long": {5, 400_000}, "many short": {40, 100_000}, "idle": {1, 4000}} {
+			s := step(load[0], load[1])
+			s.Step += time.Duration(i % 2)
+			r.Report(id(name), router.Report{Running: load[0], DecodeTokens: load[1], Speed: s})
+		}
+	}
+	got := explain(t, r, router.Request{Model: model, Tokens: prompt(8), MaxOutput: 1})
+	for name, want := range map[string]float64{"few long": 19.2, "many short": 20.2, "idle": 10.5, "new": 10.2} {
+		if d := got[name].Terms.Decode; d < want-0.3 || d > want+0.3 {
+			t.Errorf("a step of %s is taken to need %.2f ms with the request, want %.1f", name, d, want)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (s *seat) queue(g *rates) float64 { return s.factor * g.token * s.queued }
 // decode is the time of an answer's token beside the running sequences, with the request of so many
 // tokens among them.
 func (s *seat) decode(g *rates, tokens float64) float64 {
-	return s.factor * (g.step + g.sequence*(s.running+1) + g.stepRows*(s.active+tokens))
+	return s.factor * g.at(s.running+1, s.active+tokens)
 }
 
 // longest is the longest sequence that fits, in tokens.

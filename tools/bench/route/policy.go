@@ -64,6 +64,8 @@ type Report struct {
 // Work counts what a worker did since its start.
 type Work struct {
 	Passes, PromptTokens, Generated, FirstTokens uint64
+	// Context is what the tokens of the sequences that generate came to, added up over the passes.
+	Context uint64
 	// PromptBusy was spent in passes that computed prompts, DecodeBusy in the others.
 	PromptBusy, DecodeBusy time.Duration
 }

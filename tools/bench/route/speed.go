@@ -34,14 +34,10 @@ func newSpeedometer(c *Config, from SpeedSource) *speedometer {
 		return &speedometer{fitted: fitted}
 	}
 	start := speed.DefaultStart(c.BlockTokens, c.PassTokens)
-	start.LocalToken, start.Step, start.Told = fitted.PrefillToken, fitted.Step, true
-	start.StepSequence = time.Duration(fitted.StepToken * paceTokens)
+	start.LocalToken, start.Told = fitted.PrefillToken, true
+	start.Step, start.StepSequence, start.StepToken = fitted.Step, fitted.StepSequence, fitted.StepToken
 	return &speedometer{learner: speed.New(start)}
 }
-
-// paceTokens is the length of the sequences of which an engine says before anything was
-// measured what one of them adds to a step.
-const paceTokens = 4096
 
 // fit draws a line through a whole pass of prompts, and one through decode steps with a
 // pool that is empty and one that is half in use.
@@ -65,7 +61,7 @@ func (m *speedometer) speed(now time.Duration, r Report) router.Speed {
 	if seen := [2]uint64{r.Accepted, r.Done.FirstTokens}; seen != m.seen {
 		m.seen = seen
 		m.learner.Steps(clock(now), scheduler.Report{
-			Steps: r.Done.Passes, PromptTokens: r.Done.PromptTokens, GeneratedTokens: r.Done.Generated,
+			Steps: r.Done.Passes, PromptTokens: r.Done.PromptTokens, GeneratedTokens: r.Done.Generated, ContextTokens: r.Done.Context,
 			PrefillBusy: r.Done.PromptBusy, DecodeBusy: r.Done.DecodeBusy,
 		}, 0)
 	}
@@ -73,7 +69,8 @@ func (m *speedometer) speed(now time.Duration, r Report) router.Speed {
 	if !known {
 		return router.Speed{}
 	}
-	return router.Speed{PrefillFixed: s.LocalOverhead, PrefillToken: s.LocalToken, Step: s.Step, StepSequence: s.StepSequence}
+	step := m.learner.DecodeStep(clock(now))
+	return router.Speed{PrefillFixed: s.LocalOverhead, PrefillToken: s.LocalToken, Step: step.Step, StepSequence: step.Sequence, StepToken: step.Token}
 }
 
 // clock is virtual time as the product's clock.

@@ -108,6 +108,7 @@ func (w *worker) finish() {
 func (w *worker) count() {
 	w.done.Passes++
 	w.done.Generated += uint64(len(w.decoding))
+	w.done.Context += uint64(w.context)
 	if len(w.pass.pieces) > 0 {
 		w.done.PromptBusy += w.pass.took
 	} else {
