@@ -177,7 +177,7 @@ func TestACancelEndsAMeeting(t *testing.T) {
 // An answer that comes late, after the commit, ends the call all the same, and so does the
 // coordinator's end.
 func TestACallOutlivesItsCommitButNotItsCoordinator(t *testing.T) {
-	ended := make(chan struct{})
+	ended, delivered := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { // after Run has returned
 		select {
 		case <-ended:
@@ -190,11 +190,13 @@ func TestACallOutlivesItsCommitButNotItsCoordinator(t *testing.T) {
 	h.prefill = func(ctx context.Context, q *prefillworkerv1.PrefillRequest) (*prefillworkerv1.PrefillResponse, error) {
 		defer close(ended)
 		h.deliver(q)
+		close(delivered)
 		return hang(ctx, q)
 	}
 	if o := r.with(t.Context())(); o.err != nil {
 		t.Fatal(o.err)
 	}
+	<-delivered // the answer to the note comes after the commit
 	select {
 	case <-ended:
 		t.Error("the commit ended the call")
