@@ -1,7 +1,9 @@
 package processor
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
@@ -57,5 +59,8 @@ func (p *Processor) Routing(context.Context, *processorv1.RoutingRequest) (*proc
 		}
 		out.Workers = append(out.Workers, w)
 	}
+	slices.SortFunc(out.Workers, func(a, b *processorv1.RoutedWorker) int {
+		return cmp.Or(cmp.Compare(a.GetWorker(), b.GetWorker()), cmp.Compare(a.GetIncarnation(), b.GetIncarnation()))
+	})
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -25,7 +26,8 @@ import (
 // statusCmd shows the cluster once.
 type statusCmd struct {
 	cluster
-	JSON bool `help:"Print one JSON object a line: each process's own report." name:"json"`
+	Links bool `help:"Show each link between workers, however many there are."`
+	JSON  bool `help:"Print one JSON object a line: each process's own report." name:"json"`
 }
 
 // describeTimeout bounds each worker's answer; one that is silent is shown as such.
@@ -38,6 +40,8 @@ type status struct {
 	decodes  []*decodeworkerv1.DescribeResponse
 	prefills []*prefillworkerv1.DescribeResponse
 	silent   []string
+
+	allLinks bool // to be shown
 }
 
 // routed is what one processor knows.
@@ -60,6 +64,7 @@ func (c *statusCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if c.JSON {
 		return s.printJSON(out)
 	}
+	s.allLinks = c.Links
 	return s.print(out)
 }
 
@@ -182,7 +187,7 @@ func (s *status) printDecodes(w io.Writer) {
 	for _, d := range s.decodes {
 		by := d.GetHandOff().GetRemoteByPrefillWorker()
 		for _, id := range slices.Sorted(maps.Keys(by)) {
-			fmt.Fprintf(w, "%s took %d prompts from %s\n", d.GetInstance().GetId(), by[id], id)
+			fmt.Fprintf(w, "%s prompts computed by %[3]s: %[2]d\n", d.GetInstance().GetId(), by[id], id)
 		}
 		calls := d.GetHandOff().GetPrefillCalls()
 		for _, outcome := range slices.Sorted(maps.Keys(calls)) {
@@ -199,7 +204,7 @@ func (s *status) printDecodes(w io.Writer) {
 // printRouting shows what each processor sent where, and how much of it was there.
 func (s *status) printRouting(w io.Writer) {
 	for _, r := range s.routers {
-		fmt.Fprintln(w, "ROUTED BY\tTO\tSEQUENCES\tPROMPT\tHELD\tREUSED\tHIT RATE\tQUEUED\tACTIVE\tBLOCKS KNOWN")
+		fmt.Fprintln(w, "ROUTED BY\tTO\tENDED\tTOKENS: PROMPT\tHELD\tREUSED\tHIT RATE\tQUEUED\tACTIVE\tBLOCKS KNOWN")
 		for _, t := range r.routing.GetWorkers() {
 			note := ""
 			if !t.GetAttached() {
@@ -221,8 +226,22 @@ var linkSources = map[decodeworkerv1.LinkSource]string{
 	decodeworkerv1.LinkSource_LINK_SOURCE_TRANSFERS: "transfers",
 }
 
-// printLinks shows the ways by which blocks get from prefill to decode workers.
+// linksShown is how many links are shown one by one without being asked for.
+const linksShown = 16
+
+// printLinks shows the ways by which blocks get from prefill to decode workers; of many, how unlike they are.
 func (s *status) printLinks(w io.Writer) {
+	n, slowest, quickest := 0, math.Inf(1), 0.
+	for _, d := range s.decodes {
+		for _, l := range d.GetLinks() {
+			n++
+			slowest, quickest = min(slowest, l.GetBytesPerSecond()), max(quickest, l.GetBytesPerSecond())
+		}
+	}
+	if n > linksShown && !s.allLinks {
+		fmt.Fprintf(w, "%d links from prefill to decode workers, of %.0f to %.0f MB/s; --links shows each\n\n", n, slowest/1e6, quickest/1e6)
+		return
+	}
 	const head = "LINK: FROM\tTO\tCLASS\tMB/S\tLATENCY\tKNOWN BY\n"
 	rows := 0
 	for _, d := range s.decodes {

@@ -51,6 +51,23 @@ func TestStatusShowsTheCallsThatWereServed(t *testing.T) {
 	}
 }
 
+// A hundred workers have thousands of links.
+func TestStatusSumsManyLinksUp(t *testing.T) {
+	d := &decodeworkerv1.DescribeResponse{Instance: &instancev1.Instance{Id: "decode-0"}}
+	for i := range linksShown + 1 {
+		d.Links = append(d.Links, &decodeworkerv1.Link{PrefillWorker: "prefill", BytesPerSecond: 1e9 + float64(i)*1e6})
+	}
+	for all, want := range map[bool]string{false: "17 links from prefill to decode workers, of 1000 to 1016 MB/s; --links shows each\n", true: "LINK:"} {
+		var out bytes.Buffer
+		if err := (&status{decodes: []*decodeworkerv1.DescribeResponse{d}, allLinks: all}).print(&out); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, &out)
+		}
+	}
+}
+
 func TestStatusShowsTheLinks(t *testing.T) {
 	s := status{decodes: []*decodeworkerv1.DescribeResponse{
 		{Instance: &instancev1.Instance{Id: "decode-0"}, Links: []*decodeworkerv1.Link{
