@@ -24,6 +24,17 @@ pub fn make(name: &str) -> Box<dyn Index> {
     }
 }
 
+/// One concurrent index for two players, each with a thread for its events.
+pub fn pair(name: &str) -> [Box<dyn Index + Send>; 2] {
+    match name {
+        "crtc" => {
+            let index = Arc::new(ConcurrentRadixTreeCompressed::new());
+            [Box::new(Shared::over(index.clone())), Box::new(Shared::over(index))]
+        }
+        _ => panic!("index {name}: expected crtc"),
+    }
+}
+
 struct Tree(RadixTree);
 
 impl Index for Tree {
@@ -51,7 +62,10 @@ struct Shared<T: SyncIndexer> {
 
 impl<T: SyncIndexer> Shared<T> {
     fn new(index: T) -> Self {
-        let index = Arc::new(index);
+        Self::over(Arc::new(index))
+    }
+
+    fn over(index: Arc<T>) -> Self {
         let (tasks, received) = flume::unbounded();
         let writer = index.clone();
         let thread = thread::spawn(move || writer.worker(received, None).expect("worker"));
