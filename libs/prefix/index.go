@@ -33,7 +33,8 @@ const defaultBytes = 4 << 30
 // Index tells how many leading blocks of a chain each slot holds. Any goroutine may call any method: changes wait
 // for one another, lookups at most for a small part of a change.
 type Index struct {
-	changes turn // held by a change from its beginning to its end
+	changes turn               // held by a change from its beginning to its end
+	handed  [handedMost]handed // changes for whoever holds the turn
 	// mu guards what follows. A long change gives it away now and then, whenever all is consistent.
 	mu     lock
 	moment atomic.Uint64 // of the last lookup or change

@@ -9,15 +9,15 @@ import (
 // Remove takes one reference of each block from what the slot has in the tier, in any order. What it does not
 // have is counted and ignored.
 func (x *Index) Remove(s Slot, t Tier, hashes []block.Hash) {
-	x.changes.Lock()
-	defer x.changes.Unlock()
-	if !x.known(s) || t >= Tiers {
-		return
-	}
+	x.do(change{removes: true, slot: s, tier: t, blocks: hashes})
+}
+
+// removeAll removes blocks step by step.
+func (x *Index) removeAll(l lane, hashes []block.Hash) {
 	for len(hashes) > 0 {
 		n := min(len(hashes), stepBlocks)
 		x.mu.Lock()
-		x.remove(laneOf(s, t), hashes[:n])
+		x.remove(l, hashes[:n])
 		x.mu.Unlock()
 		hashes = hashes[n:]
 	}

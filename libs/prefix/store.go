@@ -8,16 +8,16 @@ import (
 // one another, the first follows parent, which may be a root, unknown or wrong: it helps to place them, and no
 // answer depends on it. A slot that is not given out stores nothing.
 func (x *Index) Store(s Slot, t Tier, parent block.Hash, chain []block.Hash) {
-	x.changes.Lock()
-	defer x.changes.Unlock()
-	if !x.known(s) || t >= Tiers {
-		return
-	}
+	x.do(change{slot: s, tier: t, parent: parent, blocks: chain})
+}
+
+// storeAll stores a chain step by step.
+func (x *Index) storeAll(l lane, parent block.Hash, chain []block.Hash) {
 	for len(chain) > 0 {
 		n := min(len(chain), stepBlocks)
 		x.table.prepare()
 		x.mu.Lock()
-		x.store(laneOf(s, t), parent, chain[:n])
+		x.store(l, parent, chain[:n])
 		x.evict()
 		x.mu.Unlock()
 		parent, chain = chain[n-1], chain[n:]
