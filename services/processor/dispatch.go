@@ -75,7 +75,10 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 		request.Avoid = slices.Concat(d.refused, d.left)
 		if run := d.send(request, sub); run != nil {
 			run.request, run.hint, sent = request, hint, true
-			run.describe(ctx, span, d.attempt)
+			d.p.metrics.picked(ctx, &run.choice)
+			if span.IsRecording() {
+				run.describe(span, d.attempt)
+			}
 			return run, nil
 		}
 		if len(d.left) > 0 {
@@ -167,8 +170,8 @@ func (d *dispatcher) failed(ctx context.Context, run *dispatch, err error, gener
 	return nil
 }
 
-// describe tells the trace and the metrics what was picked, and why.
-func (d *dispatch) describe(ctx context.Context, span trace.Span, attempt uint32) {
+// describe tells the trace what was picked, and why.
+func (d *dispatch) describe(span trace.Span, attempt uint32) {
 	c, t, w := &d.choice, &d.choice.Terms, d.p.router.Weights()
 	span.SetAttributes(
 		attribute.String("policy", string(w.Policy)), attribute.Float64("prefill_weight", w.PrefillWeight),
@@ -177,7 +180,6 @@ func (d *dispatch) describe(ctx context.Context, span trace.Span, attempt uint32
 		attribute.Float64("cost", c.Cost), attribute.Float64("prefill", t.Prefill), attribute.Float64("queue", t.Queue), attribute.Float64("decode", t.Decode), attribute.Float64("stall", t.Stall),
 		attribute.Bool("in_blocks", t.InBlocks), attribute.Float64("uncached_tokens", t.UncachedTokens), attribute.Int("device_blocks", t.DeviceBlocks),
 		attribute.Int("host_blocks", t.HostBlocks), attribute.Int("disk_blocks", t.DiskBlocks), attribute.Int("pending_blocks", t.PendingBlocks))
-	d.p.metrics.picked(ctx, &d.choice)
 }
 
 // cancel asks the worker to end the sequence at once; its end still comes.

@@ -151,7 +151,7 @@ func sharedKind(kind processorv1.BookingKind) (router.SharedKind, bool) {
 }
 
 // follow learns which other processors there are until ctx ends.
-func (e *exchange) follow(ctx context.Context, members ProcessorMembers) {
+func (e *exchange) follow(ctx context.Context, members Watcher) {
 	for snapshot := range members.Watch(ctx) {
 		others := map[router.ProcessorID]bool{}
 		for _, m := range snapshot.Members {

@@ -39,7 +39,7 @@ func (p *Processor) Routing(context.Context, *processorv1.RoutingRequest) (*proc
 	counts, index := p.router.Counts(), p.router.Index()
 	out := &processorv1.RoutingResponse{
 		Decisions: counts.Decisions, HitBlocks: counts.HitBlocks, PendingBlocks: counts.PendingBlocks,
-		Corrections: counts.Lies, CorrectedBlocks: counts.LieBlocks, SharedBookings: counts.Shared,
+		Corrections: counts.Corrections, CorrectedBlocks: counts.CorrectedBlocks, SharedBookings: counts.Shared,
 		IndexEntries: uint64(index.Entries), IndexBytes: uint64(index.Bytes), IndexEvictions: index.Evictions,
 	}
 	for _, e := range []*events{p.workers.events, p.prefillEvents} {

@@ -2,28 +2,10 @@ package processor
 
 import (
 	"context"
-	"iter"
 
-	"github.com/switchyard-llm/switchyard/libs/discovery"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
-
-// PrefillMembers is the prefill workers as discovery knows them.
-type PrefillMembers interface {
-	// Watch yields them once they are known, and again after each change until ctx ends.
-	Watch(ctx context.Context) iter.Seq[discovery.Snapshot]
-}
-
-var _ PrefillMembers = (*discovery.Members)(nil)
-
-// ProcessorMembers is the processors as discovery knows them.
-type ProcessorMembers interface {
-	// Watch yields them once they are known, and again after each change until ctx ends.
-	Watch(ctx context.Context) iter.Seq[discovery.Snapshot]
-}
-
-var _ ProcessorMembers = (*discovery.Members)(nil)
 
 // followPrefills tells the router which prefill workers live, until ctx ends. The processor
 // does not call them: it only knows which prefixes each holds.

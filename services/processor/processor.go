@@ -47,10 +47,10 @@ type Deps struct {
 	// Workers are the decode workers; whoever made them runs them.
 	Workers Members
 	// PrefillWorkers are those that a hint may name; as for Workers.
-	PrefillWorkers PrefillMembers
+	PrefillWorkers Watcher
 	// Processors are all processors, and NATS carries what they tell each other of their bookings. Nil:
 	// this one keeps its bookings to itself.
-	Processors ProcessorMembers
+	Processors Watcher
 	NATS       *nats.Conn
 	// Weights is the live part of the router's configuration: it yields at once and after each change
 	// until ctx ends. Nil: there is none.

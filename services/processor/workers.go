@@ -18,10 +18,15 @@ import (
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
-// Members is the decode workers as discovery knows them.
-type Members interface {
+// Watcher is the members of a role as discovery knows them.
+type Watcher interface {
 	// Watch yields them once they are known, and again after each change until ctx ends.
 	Watch(ctx context.Context) iter.Seq[discovery.Snapshot]
+}
+
+// Members is the decode workers as discovery knows them.
+type Members interface {
+	Watcher
 	// Lost tells that a connection to that life of a member failed.
 	Lost(id, incarnation string)
 }

@@ -164,9 +164,17 @@ func (r *Router) Remember(id WorkerID, salt string, tokens []sequence.Token) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.byID[id]; w != nil && !w.Events {
-		r.chain = prefix.Chain(r.chain[:0], prefix.Root(w.Model, "", salt), tokens, w.BlockTokens)
-		w.assumed.touch(r.opt.Now().Add(r.cfg.AssumeFor), r.chain)
+		r.assumeTokens(&w.assumed, &w.Worker, salt, tokens)
 	}
+}
+
+func (r *Router) assumeTokens(a *assumed, w *Worker, salt string, tokens []sequence.Token) {
+	r.chain = prefix.Chain(r.chain[:0], prefix.Root(w.Model, "", salt), tokens, w.BlockTokens)
+	r.assumeChain(a, r.chain)
+}
+
+func (r *Router) assumeChain(a *assumed, chain []block.Hash) {
+	a.touch(r.opt.Now().Add(r.cfg.AssumeFor), chain)
 }
 
 // expireEvery is how long assumed prefixes may outlive their end.

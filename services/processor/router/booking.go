@@ -118,7 +118,7 @@ func (r *Router) Report(id WorkerID, report Report) {
 		l.listed, l.missed = true, 0
 		l.report(report.Booked[j].Booking)
 	}
-	r.dropEnded(w)
+	r.dropLedgers(w, (*ledger).left)
 	old := w.report.Speed
 	w.report = report
 	w.report.Booked = nil
@@ -136,12 +136,15 @@ func (r *Router) Report(id WorkerID, report Report) {
 // attaches before it books, so the report after the next one must.
 const unlistedMost = 2
 
-// dropEnded forgets the bookings of processors that have ended, as the worker says.
-func (r *Router) dropEnded(w *worker) {
+// left says that the processor is not attached to the worker any more, as the worker's reports have it.
+func (l *ledger) left() bool { return l.missed > 0 && (l.listed || l.missed >= unlistedMost) }
+
+// dropLedgers forgets the bookings of the other processors that have ended.
+func (r *Router) dropLedgers(w *worker, ended func(*ledger) bool) {
 	kept := w.ledgers[:1]
 	for i := range w.ledgers[1:] {
 		l := &w.ledgers[1+i]
-		if l.missed > 0 && (l.listed || l.missed >= unlistedMost) {
+		if ended(l) {
 			r.close(l)
 			continue
 		}
@@ -159,7 +162,7 @@ func (r *Router) book(w *worker, q *groupQuery, c *Choice, tokens int) {
 	c.Booking, c.stream, c.booking = own.last, w.stream, b
 	r.settle(w)
 	if w.Events {
-		c.wait = r.waits.add(w, q.chain, c.heldBlocks)
+		c.wait = r.waits.add(w, q.chain, c.Terms.DeviceBlocks)
 	}
 }
 

@@ -95,14 +95,10 @@ func (r *Router) ledgerOf(w *worker, processor ProcessorID, stream uint64) *ledg
 func (r *Router) KeepProcessors(present map[ProcessorID]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	gone := func(l *ledger) bool { return !present[l.processor] }
 	for _, w := range r.workers {
-		for i := range w.ledgers[1:] {
-			if l := &w.ledgers[1+i]; !present[l.processor] {
-				l.missed, l.listed = 1, true
-			}
-		}
 		if len(w.ledgers) > 1 {
-			r.dropEnded(w)
+			r.dropLedgers(w, gone)
 			r.settle(w)
 		}
 	}

@@ -87,12 +87,12 @@ func (r *Router) Observed(c *Choice, req Request, cachedTokens int) bool {
 	g.matches = &q.matches[w.group.at]
 	r.held.Lookup(g.chain[:g.usable], g.matches)
 	had, has := cachedTokens/g.size, g.device(w.slot)
-	if has <= had || has > c.heldBlocks { // it said meanwhile that they went, or has got more since
+	if has <= had || has > c.Terms.DeviceBlocks { // it said meanwhile that they went, or has got more since
 		return false
 	}
 	r.held.Remove(w.slot, prefix.Device, g.chain[had:has])
 	w.held -= has - had
-	r.counts.Lies++
-	r.counts.LieBlocks += uint64(has - had)
+	r.counts.Corrections++
+	r.counts.CorrectedBlocks += uint64(has - had)
 	return true
 }

@@ -171,7 +171,7 @@ func TestAWorkerThatHasLessThanItSaidIsCorrected(t *testing.T) {
 		t.Error("a worker that evicted in between is taken for a liar")
 	}
 	r.Stored(id("a"), prefix.Device, root, hashes)
-	if got := r.Counts(); got.Lies != 1 || got.LieBlocks != 6 {
+	if got := r.Counts(); got.Corrections != 1 || got.CorrectedBlocks != 6 {
 		t.Errorf("counts %+v, want one lie of 6 blocks", got)
 	}
 }

@@ -85,8 +85,7 @@ func (r *Router) ComputedAt(name, salt string, tokens []sequence.Token) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p := r.findPrefill(name); p != nil && !p.Events {
-		r.chain = prefix.Chain(r.chain[:0], prefix.Root(p.Model, "", salt), tokens, p.BlockTokens)
-		p.assumed.touch(r.opt.Now().Add(r.cfg.AssumeFor), r.chain)
+		r.assumeTokens(&p.assumed, &p.Worker, salt, tokens)
 	}
 }
 

@@ -22,10 +22,9 @@ type Choice struct {
 	// Candidates is how many workers could have been picked.
 	Candidates int
 
-	stream     uint64 // the booking's number is of this stream
-	booking    booking
-	heldBlocks int
-	wait       *wait
+	stream  uint64 // the booking's number is of this stream
+	booking booking
+	wait    *wait
 }
 
 // Pick selects a worker and books the request on it. send puts the request on the
@@ -68,7 +67,7 @@ func (r *Router) choiceOf(q *query, i int32) Choice {
 	size := r.workers[i].BlockTokens
 	return Choice{
 		Worker: r.workers[i].ID, Candidates: q.fit, Terms: t, Cost: r.weights.cost(&t),
-		CachedTokens: (t.DeviceBlocks + t.PendingBlocks) * size, HeldTokens: t.DeviceBlocks * size, heldBlocks: t.DeviceBlocks,
+		CachedTokens: (t.DeviceBlocks + t.PendingBlocks) * size, HeldTokens: t.DeviceBlocks * size,
 	}
 }
 
@@ -79,11 +78,11 @@ func (r *Router) sent(w *worker, g *groupQuery, c *Choice) {
 	r.counts.HitBlocks += uint64(c.Terms.DeviceBlocks)
 	r.counts.PendingBlocks += uint64(c.Terms.PendingBlocks)
 	if !w.Events {
-		w.assumed.touch(r.opt.Now().Add(r.cfg.AssumeFor), g.chain)
+		r.assumeChain(&w.assumed, g.chain)
 	}
 	r.tell(Shared{
 		Kind: SharedBooked, Worker: w.ID, Stream: w.stream, Booking: c.Booking, PrefillTokens: int(c.booking.prefill),
-		DecodeTokens: int(c.booking.decode), HeldBlocks: c.heldBlocks, Chain: g.chain,
+		DecodeTokens: int(c.booking.decode), HeldBlocks: c.Terms.DeviceBlocks, Chain: g.chain,
 	})
 }
 

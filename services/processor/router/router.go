@@ -118,8 +118,8 @@ type Counts struct {
 	// Decisions is how many requests were booked, HitBlocks how many blocks of their prompts the index said
 	// were held, PendingBlocks how many more it expected to be computed by then.
 	Decisions, HitBlocks, PendingBlocks uint64
-	// Lies are requests of which a worker held less than its events had said; LieBlocks the blocks taken out for it.
-	Lies, LieBlocks uint64
+	// Corrections are requests of which a worker held less than its events had said; CorrectedBlocks the blocks taken out for it.
+	Corrections, CorrectedBlocks uint64
 	// Shared counts bookings of other processors.
 	Shared uint64
 }
