@@ -129,6 +129,20 @@ func TestSequencesShareAStream(t *testing.T) {
 	}
 }
 
+// The test is a race for the moment between a token and the end that came with it: enough rounds find one.
+func TestEndComesWithTheLastToken(t *testing.T) {
+	w := workertest.Start(t, "w", nil)
+	l, _ := attach(t, w)
+	for n := range 3000 {
+		q := l.Submit(submission(uint64(n), 1))
+		tokens, end, err := q.Take(t.Context(), nil)
+		if err != nil || len(tokens) != 1 || end == nil {
+			t.Fatalf("round %d: took %v, end %v, %v; want a token and the end", n, tokens, end, err)
+		}
+		q.Close("")
+	}
+}
+
 func TestSequenceThatIsNotReadStallsNoOther(t *testing.T) {
 	const n = 200_000 // far more than the connection buffers
 	l, _ := attach(t, workertest.Start(t, "w", func(ctx context.Context, s *workertest.Stream, sub *decodeworkerv1.Submit) {

@@ -15,7 +15,9 @@ type Sequence struct {
 	stream  *stream
 	id      uint32
 	booking uint64
-	waits   bool // the submit is in the outbox; the stream's mutex guards it
+	waits   bool             // the submit is in the outbox; the stream's mutex guards this and the next two
+	ends    bool             // the batch that is being delivered has its end
+	last    []sequence.Token // that came with the end
 
 	ready chan struct{} // something below changed
 
@@ -93,6 +95,10 @@ func (q *Sequence) Close(reason string) (void bool) {
 func (q *Sequence) push(t sequence.Token) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.queue(t)
+}
+
+func (q *Sequence) queue(t sequence.Token) bool {
 	if q.cancelled {
 		return true
 	}
@@ -122,9 +128,15 @@ func (q *Sequence) try() bool {
 	return first
 }
 
+// finish queues the last tokens and the end at once: whoever takes the one has the other, too.
 func (q *Sequence) finish(e *decodeworkerv1.Ended) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for _, t := range q.last {
+		if !q.queue(t) {
+			return
+		}
+	}
 	q.end = e
 	q.signal()
 }

@@ -143,13 +143,21 @@ func (s *stream) deliver(b *decodeworkerv1.StepBatch) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, e := range b.GetEnded() {
+		if q := s.sequences[e.GetSequenceId()]; q != nil {
+			q.ends = true
+		}
+	}
 	for i, id := range ids {
 		q := s.sequences[id]
-		if q == nil || q.push(tokens[i]) {
-			continue
+		switch {
+		case q == nil:
+		case q.ends:
+			q.last = append(q.last, tokens[i])
+		case !q.push(tokens[i]):
+			s.cancel(q, "more tokens than max_tokens")
+			s.forget(id)
 		}
-		s.cancel(q, "more tokens than max_tokens")
-		s.forget(id)
 	}
 	for _, id := range b.GetTrials() {
 		if q := s.sequences[id]; q != nil && q.try() {
