@@ -2,32 +2,31 @@
 // the Jinja template of its model file, in the dialect of Hugging Face's
 // apply_chat_template.
 //
-// A template is code from a stranger, so two guards stand around the library that
-// runs it. Parse refuses what could use memory or time out of proportion to its
-// input, and Limits bound the rest while it runs (guard.go). Render tells which bytes
-// of the text came out of the chat, so that a chat cannot form control tokens (trust.go).
+// libs/jinja runs the template, within limits, and tells which bytes of the text came out
+// of the chat, so that a chat cannot form control tokens. This package says what a
+// chat is to a template: its variables, its functions, and what of it is trusted. It also
+// finds out, when it parses a template, which parts of a chat the template takes at all
+// (probe.go).
 //
 // It does not know tokens; it returns segments for libs/tokenizer. A Template is
 // immutable and safe for concurrent use. The package starts no goroutine.
 package chattemplate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/ardanlabs/jinja"
-
+	"github.com/switchyard-llm/switchyard/libs/jinja"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 )
 
 // Options say what a template is rendered with.
 type Options struct {
 	// ControlTexts are the texts of the model's control tokens, which a chat must
-	// not form. It may be empty, not nil.
+	// not form. It may be empty, not nil: without control tokens all text is trusted.
 	ControlTexts []string
 	// Now is the clock of strftime_now; nil is time.Now.
 	Now func() time.Time
@@ -35,39 +34,14 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits bound what one rendering may use.
-type Limits struct {
-	// Bytes bounds the text, all that macros and blocks write on the way to it, and
-	// each variable; 8 MiB by default.
-	Bytes int
-	// Steps bounds passes through loops and calls of macros, and the nodes that
-	// variables hold (64 count as one step); 1,000,000 by default.
-	Steps int
-	// Depth bounds calls of macros within calls of macros; 64 by default.
-	Depth int
-}
-
-func (l Limits) withDefaults() Limits {
-	if l.Bytes == 0 {
-		l.Bytes = 8 << 20
-	}
-	if l.Steps == 0 {
-		l.Steps = 1_000_000
-	}
-	if l.Depth == 0 {
-		l.Depth = 64
-	}
-	return l
-}
+// Limits bound what one rendering may use. The defaults grow with the chat.
+type Limits = jinja.Limits
 
 // Template is a parsed chat template.
 type Template struct {
-	compiled *jinja.Template
-	filters  map[string]function
-	opts     Options
-	edges    map[rune]bool // first and last characters of the control texts
-	// takesParts is what probeParts found.
-	takesParts bool
+	program *jinja.Template
+	opts    Options
+	takes   takes
 }
 
 // Refused is the error of a template that raised an exception itself, as many do
@@ -77,10 +51,10 @@ type Refused struct{ Message string }
 func (r *Refused) Error() string { return "the chat template refused the chat: " + r.Message }
 
 // ErrLimit is wrapped by the errors of templates that exceed their Limits.
-var ErrLimit = errors.New("limit of the chat template exceeded")
+var ErrLimit = jinja.ErrLimit
 
-// Parse reads a template. The error of one that is refused beforehand names the line
-// and what is not allowed.
+// Parse reads a template. The error of one that is refused names the line and what is not
+// supported.
 func Parse(source string, opts Options) (*Template, error) {
 	if opts.ControlTexts == nil {
 		return nil, errors.New("chat template: Options.ControlTexts is nil; without control tokens it is empty")
@@ -88,45 +62,31 @@ func Parse(source string, opts Options) (*Template, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.Limits = opts.Limits.withDefaults()
-	guarded, err := instrument(source)
+	program, err := jinja.Parse(source)
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
-	compiled, err := jinja.Compile(guarded)
-	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
-	}
-	filters, err := libraryFilters()
-	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
-	}
-	t := &Template{compiled: compiled, filters: filters, opts: opts, edges: edges(opts.ControlTexts)}
-	t.takesParts = t.probeParts()
+	t := &Template{program: program, opts: opts}
+	t.takes = t.probe()
 	return t, nil
-}
-
-// TakesParts reports whether the template understands content as a list of parts. Where
-// it does not, the caller must join text parts to one string first: such a template
-// would print the list in Python's notation, or refuse it.
-func (t *Template) TakesParts() bool { return t.takesParts }
-
-func (t *Template) probeParts() bool {
-	const probe = "parts-probe"
-	in := Input{Messages: []Message{{Role: "user", Content: []any{Object{{"type", "text"}, {"text", probe}}}}}}
-	text, _, err := t.run(context.Background(), in, nil, Limits{Bytes: 1 << 20, Steps: 10_000, Depth: t.opts.Limits.Depth})
-	return err == nil && strings.Contains(text, probe) && !strings.Contains(text, "'"+probe+"'")
 }
 
 // Render writes a chat. The joined text of the segments is exactly what the template
 // gives for the chat. The error is a *Refused, wraps ErrLimit or the context's, or says
 // what the template did wrong.
 func (t *Template) Render(ctx context.Context, in Input) ([]tokenizer.Segment, error) {
-	text, steps, err := t.run(ctx, in, nil, t.opts.Limits)
+	text, err := t.run(ctx, in, t.opts.Limits)
 	if err != nil {
 		return nil, err
 	}
-	return t.trace(ctx, in, text, steps)
+	if len(t.opts.ControlTexts) == 0 {
+		return []tokenizer.Segment{{Text: text.String(), Trusted: true}}, nil
+	}
+	segments := make([]tokenizer.Segment, 0, text.Len())
+	for s, trusted := range text.All() {
+		segments = append(segments, tokenizer.Segment{Text: s, Trusted: trusted})
+	}
+	return segments, nil
 }
 
 // Join is the text of segments.
@@ -138,28 +98,20 @@ func Join(segments []tokenizer.Segment) string {
 	return b.String()
 }
 
-// run renders with every text of the chat passed through the mask; nil leaves them as
-// they are.
-func (t *Template) run(ctx context.Context, in Input, m *mask, limits Limits) (text string, steps int, err error) {
-	// The library panics on some misuse, such as a slice of a number.
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("chat template: %v", p)
-		}
-	}()
-	variables, err := in.values(m)
+func (t *Template) run(ctx context.Context, in Input, limits Limits) (jinja.Text, error) {
+	c := converter{}
+	variables, err := c.variables(in)
 	if err != nil {
-		return "", 0, err
+		return jinja.Text{}, err
 	}
-	g := &guard{ctx: ctx, limits: limits, now: t.opts.Now, filters: t.filters}
-	g.install(variables)
-	text, err = t.compiled.RenderValues(variables)
-	if err = cmp.Or(g.err, err); err != nil {
-		var refused *Refused
-		if errors.As(err, &refused) {
-			return "", g.steps, refused
-		}
-		return "", g.steps, fmt.Errorf("chat template: %w", err)
+	variables = append(variables, t.functions()...)
+	text, err := t.program.Render(ctx, variables, c.sizeBytes, limits)
+	var refused *Refused
+	switch {
+	case err == nil:
+		return text, nil
+	case errors.As(err, &refused):
+		return text, refused
 	}
-	return text, g.steps, nil
+	return text, fmt.Errorf("chat template: %w", err)
 }

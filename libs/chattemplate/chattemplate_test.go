@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -100,7 +99,7 @@ type shared struct {
 	renders       map[string]map[string]map[string]string // template, conversation, "ok" or "err"
 }
 
-func readShared(t *testing.T, dir string) (s shared) {
+func readShared(t testing.TB, dir string) (s shared) {
 	t.Helper()
 	var conversations map[string]json.RawMessage
 	for name, into := range map[string]any{"templates": &s.templates, "conversations": &conversations, "reference-renders": &s.renders} {
@@ -179,6 +178,9 @@ func compareAll(t *testing.T, s shared) (exact, otherText, onlyOurError, noError
 				t.Logf("%s, %s: %v", name, conversation, err)
 			case !wantText && err == nil:
 				noError++
+			case !wantText && !refusedAlike(err, s.renders[name][conversation]["err"]):
+				noError++
+				t.Logf("%s, %s: %v", name, conversation, err)
 			case wantText && Join(segments) != want:
 				otherText++
 				t.Logf("%s, %s: %q", name, conversation, Join(segments))
@@ -188,6 +190,20 @@ func compareAll(t *testing.T, s shared) (exact, otherText, onlyOurError, noError
 		}
 	}
 	return exact, otherText, onlyOurError, noError
+}
+
+// refusedAlike reports whether an error is the reference's: a refusal with the same message,
+// or an undefined value by the same name. The references are cut after 100 characters.
+func refusedAlike(err error, want string) bool {
+	class, message, _ := strings.Cut(want, ": ")
+	var refused *Refused
+	if errors.As(err, &refused) != (class == "TemplateError") {
+		return false
+	}
+	if refused != nil {
+		return strings.HasPrefix(refused.Message, message)
+	}
+	return strings.Contains(err.Error(), message)
 }
 
 func TestSelectedTemplatesRenderAsJinja2(t *testing.T) {
@@ -206,15 +222,15 @@ func TestAllTemplatesRenderAsJinja2(t *testing.T) {
 	}
 	exact, otherText, onlyOurError, noError := compareAll(t, readShared(t, filepath.Join(dir, "chat-templates")))
 	t.Logf("%d renders are exact, %d have another text, %d an error of ours, %d miss an error", exact, otherText, onlyOurError, noError)
-	if exact < 684 || otherText > 8 || onlyOurError > 15 {
-		t.Errorf("worse than 684, 8 and 15 before")
+	if otherText+onlyOurError+noError > 0 || exact < 765 {
+		t.Errorf("want all 765 exact")
 	}
 }
 
 func TestRefusalsCarryTheTemplatesMessage(t *testing.T) {
 	for _, source := range []string{
 		`{{ raise_exception('roles must ' ~ 'alternate') }}`,
-		`{% macro f() %}{{ raise_exception('roles must alternate') }}{% endmacro %}{{ 'text'[f():] }}`, // the library drops errors there
+		`{% macro f() %}{{ raise_exception('roles must alternate') }}{% endmacro %}{{ 'text'[f():] }}`,
 	} {
 		_, err := parse(t, source).Render(t.Context(), Input{})
 		var refused *Refused
@@ -262,23 +278,5 @@ func TestTakesParts(t *testing.T) {
 		if got := parse(t, source).TakesParts(); got != want {
 			t.Errorf("%s takes parts: %v, want %v", source, got, want)
 		}
-	}
-}
-
-func BenchmarkRender(b *testing.B) {
-	tmpl, _ := model(b)
-	for _, turns := range []int{1, 20} {
-		in := Input{AddGenerationPrompt: true}
-		for range turns {
-			in.Messages = append(in.Messages, Message{Role: "user", Content: strings.Repeat("What is the capital of France? ", 20)})
-		}
-		b.Run(fmt.Sprintf("%d turns", turns), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := tmpl.Render(b.Context(), in); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

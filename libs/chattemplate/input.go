@@ -2,8 +2,9 @@ package chattemplate
 
 import (
 	"fmt"
+	"math/big"
 
-	"github.com/ardanlabs/jinja"
+	"github.com/switchyard-llm/switchyard/libs/jinja"
 )
 
 // Input is what a template sees.
@@ -31,93 +32,124 @@ type Message struct {
 // Object is a JSON object that keeps its order, which templates print.
 type Object []Field
 
-// Field is a name and its value: nil, bool, int, int64, float64, string, []any or Object.
+// Field is a name and its value: nil, bool, int, int64, *big.Int, float64, string, []any or
+// Object.
 type Field struct {
 	Name  string
 	Value any
 }
 
-// values converts the input to the library's values, all texts of the chat masked.
-func (in Input) values(m *mask) (map[string]jinja.Value, error) {
-	out := make(map[string]jinja.Value, len(in.Variables)+16)
+// valueBytes is about what a value takes by itself.
+const valueBytes = 64
+
+// converter turns the input into values of the template language, as texts of the chat, and
+// adds up how large they are.
+type converter struct{ sizeBytes int }
+
+func (c *converter) variables(in Input) ([]jinja.Variable, error) {
+	out := make([]jinja.Variable, 0, len(in.Variables)+8)
 	for _, f := range in.Variables {
-		v, err := value(f.Value, m)
+		v, err := c.value(f.Value)
 		if err != nil {
 			return nil, fmt.Errorf("chat template variable %q: %w", f.Name, err)
 		}
-		out[f.Name] = v
+		out = append(out, jinja.Variable{Name: f.Name, Value: v})
 	}
 	messages := make([]jinja.Value, len(in.Messages))
 	for i, message := range in.Messages {
-		v, err := message.value(m)
+		v, err := c.message(message)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
 		messages[i] = v
 	}
-	out["messages"] = jinja.NewList(messages)
+	out = append(out, jinja.Variable{Name: "messages", Value: jinja.List(messages)})
 	if in.Tools != nil {
-		v, err := value(in.Tools, m)
+		v, err := c.value(in.Tools)
 		if err != nil {
 			return nil, fmt.Errorf("tools: %w", err)
 		}
-		out["tools"] = v
+		out = append(out, jinja.Variable{Name: "tools", Value: v})
 	}
-	out["add_generation_prompt"] = jinja.NewBool(in.AddGenerationPrompt)
-	out["bos_token"] = jinja.NewString(in.BOS)
-	out["eos_token"] = jinja.NewString(in.EOS)
-	return out, nil
+	return append(out,
+		jinja.Variable{Name: "add_generation_prompt", Value: jinja.Bool(in.AddGenerationPrompt)},
+		jinja.Variable{Name: "bos_token", Value: jinja.String(in.BOS)},
+		jinja.Variable{Name: "eos_token", Value: jinja.String(in.EOS)},
+	), nil
 }
 
-func (message Message) value(m *mask) (jinja.Value, error) {
-	d := jinja.NewDict()
-	d.AsDict().Set("role", jinja.NewString(m.role(message.Role)))
-	content, err := value(message.Content, m)
+func (c *converter) message(m Message) (jinja.Value, error) {
+	var d jinja.Dict
+	d.Grow(2 + len(m.More))
+	d.Set("role", false, c.role(m.Role))
+	content, err := c.value(m.Content)
 	if err != nil {
-		return d, fmt.Errorf("content: %w", err)
+		return content, fmt.Errorf("content: %w", err)
 	}
-	d.AsDict().Set("content", content)
-	return d, setFields(d.AsDict(), message.More, m)
+	d.Set("content", false, content)
+	if err := c.fields(&d, m.More); err != nil {
+		return content, err
+	}
+	return d.Value(), nil
 }
 
-func setFields(d *jinja.Dict, fields Object, m *mask) error {
+// role trusts the roles that templates know, which are safe to print.
+func (c *converter) role(s string) jinja.Value {
+	c.sizeBytes += valueBytes + len(s)
+	switch s {
+	case "system", "developer", "user", "assistant", "tool", "function":
+		return jinja.String(s)
+	}
+	return jinja.Chat(s)
+}
+
+func (c *converter) fields(d *jinja.Dict, fields Object) error {
 	for _, f := range fields {
-		v, err := value(f.Value, m)
+		v, err := c.value(f.Value)
 		if err != nil {
 			return fmt.Errorf("%q: %w", f.Name, err)
 		}
-		d.Set(m.key(f.Name), v)
+		c.sizeBytes += len(f.Name)
+		d.Set(f.Name, true, v)
 	}
 	return nil
 }
 
-func value(v any, m *mask) (jinja.Value, error) {
+func (c *converter) value(v any) (jinja.Value, error) {
+	c.sizeBytes += valueBytes
 	switch v := v.(type) {
 	case nil:
-		return jinja.None(), nil
+		return jinja.None().OfChat(), nil
 	case bool:
-		return jinja.NewBool(v), nil
+		return jinja.Bool(v).OfChat(), nil
 	case int:
-		return jinja.NewInt(int64(v)), nil
+		return jinja.Int(int64(v)).OfChat(), nil
 	case int64:
-		return jinja.NewInt(v), nil
+		return jinja.Int(v).OfChat(), nil
+	case *big.Int:
+		return jinja.BigInt(v).OfChat(), nil
 	case float64:
-		return jinja.NewFloat(v), nil
+		return jinja.Float(v).OfChat(), nil
 	case string:
-		return jinja.NewString(m.text(v)), nil
+		c.sizeBytes += len(v)
+		return jinja.Chat(v), nil
 	case []any:
 		items := make([]jinja.Value, len(v))
 		for i := range v {
-			item, err := value(v[i], m)
+			item, err := c.value(v[i])
 			if err != nil {
 				return jinja.None(), fmt.Errorf("element %d: %w", i, err)
 			}
 			items[i] = item
 		}
-		return jinja.NewList(items), nil
+		return jinja.List(items), nil
 	case Object:
-		d := jinja.NewDict()
-		return d, setFields(d.AsDict(), v, m)
+		var d jinja.Dict
+		d.Grow(len(v))
+		if err := c.fields(&d, v); err != nil {
+			return jinja.None(), err
+		}
+		return d.Value(), nil
 	}
 	return jinja.None(), fmt.Errorf("has type %T, want a string, number, bool, nil, []any or Object", v)
 }

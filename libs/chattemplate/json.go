@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"strings"
 )
 
-// maxJSONDepth bounds objects within objects.
-const maxJSONDepth = 64
+const (
+	maxJSONDepth = 64   // of objects within objects
+	maxIntDigits = 1000 // of an integer
+)
 
 // DecodeJSON reads one JSON value and keeps what templates can see: the order of an
-// object's fields (Object) and the difference of 1 (int64) and 1.0 (float64).
+// object's fields (Object) and the difference of 1 (int64, or *big.Int if it is too large for
+// that) and 1.0 (float64).
 func DecodeJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -50,6 +54,12 @@ func decode(d *json.Decoder, depth int) (any, error) {
 func number(n json.Number) (any, error) {
 	if !strings.ContainsAny(n.String(), ".eE") {
 		if i, err := n.Int64(); err == nil {
+			return i, nil
+		}
+		if len(n) > maxIntDigits {
+			return nil, fmt.Errorf("JSON has an integer of %d digits, want at most %d", len(n), maxIntDigits)
+		}
+		if i, ok := new(big.Int).SetString(n.String(), 10); ok {
 			return i, nil
 		}
 	}

@@ -90,11 +90,14 @@ func TestSegmentsSayWhatTheChatWrote(t *testing.T) {
 	}{
 		{"words", "<s>{{ messages[0].content }}</s>", chat("Hello big world"), "<s>«Hello big world»</s>"},
 		{"filters", "[{{ messages[0].content | trim }}]", chat("  </s>\n"), "[«</s>»]"},
-		{"case changes", "[{{ messages[0].content | upper }}]", chat("a</s>"), "[A«<»/S«>»]"},
+		{"case changes", "[{{ messages[0].content | upper }}]", chat("a</s>"), "[«A</S>»]"},
 		{"branches", "{% if 'think' in messages[0].content %}<s>{% endif %}{{ messages[0].content.split('k>')[-1] }}",
-			chat("<think>a</think>b</s>"), "<s>b«</s>»"},
+			chat("<think>a</think>b</s>"), "<s>«b</s>»"},
 		{"roles", "<|{{ messages[0].role }}|>", chat("a"), "<|user|>"},
-		{"field names", "{{ tools[0] | tojson }}", Input{Tools: []any{Object{{"</s>", int64(1)}}}}, `{"«<»/s«>»": 1}`},
+		{"marks of the template", "{{ '<s>' + messages[0].content + '</s>' }}{{ '%s</s>' % messages[0].content }}", chat("a<s>"), "<s>«a<s>»</s>«a<s>»</s>"},
+		{"macros", "{% macro m(x) %}<s>{{ x }}</s>{% endmacro %}{{ m(messages[0].content) }}", chat("</s>"), "<s>«</s>»</s>"},
+		{"variables", "{{ bos_token }}{{ x }}", Input{BOS: "<s>", Variables: Object{{"x", "<s>"}}}, "<s>«<s>»"},
+		{"field names", "{{ tools[0] | tojson }}", Input{Tools: []any{Object{{"</s>", int64(1)}}}}, `{"«</s>": 1}»`},
 		{"nothing", "", chat("a"), ""},
 	} {
 		segments, err := parse(t, c.source).Render(t.Context(), c.in)
@@ -112,13 +115,22 @@ func TestAnUnknownRoleIsOfTheChat(t *testing.T) {
 	}
 }
 
-func TestATemplateThatDecidesByControlTextsIsNoGuess(t *testing.T) {
-	tmpl := parse(t, "{% if '</s>' in messages[0].content %}yes{% endif %}{{ messages[0].content }}")
-	if _, err := tmpl.Render(t.Context(), chat("harmless </b>")); err != nil {
-		t.Errorf("a chat without control texts: %v", err)
+func TestATemplateMayDecideByControlTexts(t *testing.T) {
+	tmpl := parse(t, "{% if '</s>' in messages[0].content %}yes{% endif %}{{ messages[0].content.split('</s>') | join('</s>') }}")
+	segments, err := tmpl.Render(t.Context(), chat("a </s>"))
+	if want := "yes«a »</s>"; err != nil || show(segments) != want {
+		t.Errorf("got %s, %v; want %s", show(segments), err, want)
 	}
-	if _, err := tmpl.Render(t.Context(), chat("a </s>")); err == nil || !strings.Contains(err.Error(), "control tokens") {
-		t.Errorf("error %v, want one that says why", err)
+}
+
+func TestWithoutControlTokensAllIsTrusted(t *testing.T) {
+	tmpl, err := Parse("[{{ messages[0].content }}]", Options{ControlTexts: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments, err := tmpl.Render(t.Context(), chat("a"))
+	if err != nil || len(segments) != 1 || !segments[0].Trusted {
+		t.Errorf("got %v, %v", segments, err)
 	}
 }
 

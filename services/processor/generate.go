@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/switchyard-llm/switchyard/libs/chattemplate"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
@@ -98,7 +99,19 @@ func (p *Processor) Models(context.Context, *processorv1.ModelsRequest) (*proces
 	}
 	return &processorv1.ModelsResponse{Models: []*processorv1.Model{{
 		Name: p.deps.Model.Name, ContextTokens: uint32(min(s.contextTokens, p.deps.Model.ContextTokens)), CreatedUnix: s.since.Unix(),
+		ChatTemplate: chatTemplate(p.deps.Model.Template),
 	}}}, nil
+}
+
+// chatTemplate is what a template takes; nil has none.
+func chatTemplate(t *chattemplate.Template) *processorv1.ChatTemplate {
+	if t == nil {
+		return nil
+	}
+	return &processorv1.ChatTemplate{
+		SystemRole: t.TakesSystem(), Tools: t.TakesTools(), ToolCalls: t.TakesToolCalls(),
+		ContentParts: t.TakesParts(), GenerationPrompt: t.TakesGenerationPrompt(),
+	}
 }
 
 func endSpan(span trace.Span, err error) {

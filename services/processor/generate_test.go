@@ -211,7 +211,9 @@ func TestModelsOfLiveWorkers(t *testing.T) {
 	if err := h.processor.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []*processorv1.Model{{Name: modelName, ContextTokens: contextTokens, CreatedUnix: 1000}}
+	want := []*processorv1.Model{{Name: modelName, ContextTokens: contextTokens, CreatedUnix: 1000, ChatTemplate: &processorv1.ChatTemplate{
+		SystemRole: true, GenerationPrompt: true,
+	}}}
 	m, err := h.Models(t.Context(), &processorv1.ModelsRequest{})
 	if diff := cmp.Diff(want, m.GetModels(), protocmp.Transform()); err != nil || diff != "" {
 		t.Errorf("models (-want +got):\n%s%v", diff, err)

@@ -26,6 +26,10 @@ func (b *Builder) chat(ctx context.Context, chat *generationv1.Chat) ([]sequence
 		if m.GetRole() == "" {
 			return nil, rpc.InvalidArgument(fmt.Sprintf("messages[%d].role", i), "is empty, want system, user, assistant, developer or tool")
 		}
+		if m.GetRole() == "system" && !b.cfg.Template.TakesSystem() {
+			return nil, rpc.InvalidArgument(fmt.Sprintf("messages[%d].role", i),
+				"is system, but the model's chat template takes no system message, want its text in the first message of the user")
+		}
 		message := chattemplate.Message{Role: m.GetRole(), Content: m.GetContent()}
 		if m.GetName() != "" {
 			message.More = chattemplate.Object{{Name: "name", Value: m.GetName()}}

@@ -809,7 +809,9 @@ type Model struct {
 	// The longest sequence, prompt and output together, in tokens.
 	ContextTokens uint32 `protobuf:"varint,2,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
 	// When the first of its workers started, in seconds since 1970.
-	CreatedUnix   int64 `protobuf:"varint,3,opt,name=created_unix,json=createdUnix,proto3" json:"created_unix,omitempty"`
+	CreatedUnix int64 `protobuf:"varint,3,opt,name=created_unix,json=createdUnix,proto3" json:"created_unix,omitempty"`
+	// What its chat template takes. Unset: it has none, and takes no chats.
+	ChatTemplate  *ChatTemplate `protobuf:"bytes,4,opt,name=chat_template,json=chatTemplate,proto3" json:"chat_template,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +865,96 @@ func (x *Model) GetCreatedUnix() int64 {
 		return x.CreatedUnix
 	}
 	return 0
+}
+
+func (x *Model) GetChatTemplate() *ChatTemplate {
+	if x != nil {
+		return x.ChatTemplate
+	}
+	return nil
+}
+
+// ChatTemplate says which parts of a chat a model's template looks at, as small chats showed when it was
+// loaded: what it does not look at never reaches the model.
+type ChatTemplate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A message of the system at the head of the chat.
+	SystemRole bool `protobuf:"varint,1,opt,name=system_role,json=systemRole,proto3" json:"system_role,omitempty"`
+	// The tools that may be called.
+	Tools bool `protobuf:"varint,2,opt,name=tools,proto3" json:"tools,omitempty"`
+	// The tool calls of earlier turns.
+	ToolCalls bool `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// Content as a list of parts. Where it does not, text parts are joined to one text.
+	ContentParts bool `protobuf:"varint,4,opt,name=content_parts,json=contentParts,proto3" json:"content_parts,omitempty"`
+	// The head of the answer is asked for. Where it is not, the template always writes it or never does.
+	GenerationPrompt bool `protobuf:"varint,5,opt,name=generation_prompt,json=generationPrompt,proto3" json:"generation_prompt,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ChatTemplate) Reset() {
+	*x = ChatTemplate{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChatTemplate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChatTemplate) ProtoMessage() {}
+
+func (x *ChatTemplate) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChatTemplate.ProtoReflect.Descriptor instead.
+func (*ChatTemplate) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ChatTemplate) GetSystemRole() bool {
+	if x != nil {
+		return x.SystemRole
+	}
+	return false
+}
+
+func (x *ChatTemplate) GetTools() bool {
+	if x != nil {
+		return x.Tools
+	}
+	return false
+}
+
+func (x *ChatTemplate) GetToolCalls() bool {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return false
+}
+
+func (x *ChatTemplate) GetContentParts() bool {
+	if x != nil {
+		return x.ContentParts
+	}
+	return false
+}
+
+func (x *ChatTemplate) GetGenerationPrompt() bool {
+	if x != nil {
+		return x.GenerationPrompt
+	}
+	return false
 }
 
 var File_switchyard_processor_v1_processor_proto protoreflect.FileDescriptor
@@ -938,11 +1030,20 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"kvSequence\"\x0f\n" +
 	"\rModelsRequest\"H\n" +
 	"\x0eModelsResponse\x126\n" +
-	"\x06models\x18\x01 \x03(\v2\x1e.switchyard.processor.v1.ModelR\x06models\"e\n" +
+	"\x06models\x18\x01 \x03(\v2\x1e.switchyard.processor.v1.ModelR\x06models\"\xb1\x01\n" +
 	"\x05Model\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\rR\rcontextTokens\x12!\n" +
-	"\fcreated_unix\x18\x03 \x01(\x03R\vcreatedUnix2\x94\x03\n" +
+	"\fcreated_unix\x18\x03 \x01(\x03R\vcreatedUnix\x12J\n" +
+	"\rchat_template\x18\x04 \x01(\v2%.switchyard.processor.v1.ChatTemplateR\fchatTemplate\"\xb6\x01\n" +
+	"\fChatTemplate\x12\x1f\n" +
+	"\vsystem_role\x18\x01 \x01(\bR\n" +
+	"systemRole\x12\x14\n" +
+	"\x05tools\x18\x02 \x01(\bR\x05tools\x12\x1d\n" +
+	"\n" +
+	"tool_calls\x18\x03 \x01(\bR\ttoolCalls\x12#\n" +
+	"\rcontent_parts\x18\x04 \x01(\bR\fcontentParts\x12+\n" +
+	"\x11generation_prompt\x18\x05 \x01(\bR\x10generationPrompt2\x94\x03\n" +
 	"\tProcessor\x12a\n" +
 	"\bGenerate\x12(.switchyard.processor.v1.GenerateRequest\x1a).switchyard.processor.v1.GenerateResponse0\x01\x12Y\n" +
 	"\x06Models\x12&.switchyard.processor.v1.ModelsRequest\x1a'.switchyard.processor.v1.ModelsResponse\x12k\n" +
@@ -961,7 +1062,7 @@ func file_switchyard_processor_v1_processor_proto_rawDescGZIP() []byte {
 	return file_switchyard_processor_v1_processor_proto_rawDescData
 }
 
-var file_switchyard_processor_v1_processor_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_switchyard_processor_v1_processor_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_processor_v1_processor_proto_goTypes = []any{
 	(*GenerateRequest)(nil),      // 0: switchyard.processor.v1.GenerateRequest
 	(*GenerateResponse)(nil),     // 1: switchyard.processor.v1.GenerateResponse
@@ -974,29 +1075,31 @@ var file_switchyard_processor_v1_processor_proto_goTypes = []any{
 	(*ModelsRequest)(nil),        // 8: switchyard.processor.v1.ModelsRequest
 	(*ModelsResponse)(nil),       // 9: switchyard.processor.v1.ModelsResponse
 	(*Model)(nil),                // 10: switchyard.processor.v1.Model
-	(*v1.Request)(nil),           // 11: switchyard.generation.v1.Request
-	(*v1.Chunk)(nil),             // 12: switchyard.generation.v1.Chunk
+	(*ChatTemplate)(nil),         // 11: switchyard.processor.v1.ChatTemplate
+	(*v1.Request)(nil),           // 12: switchyard.generation.v1.Request
+	(*v1.Chunk)(nil),             // 13: switchyard.generation.v1.Chunk
 }
 var file_switchyard_processor_v1_processor_proto_depIdxs = []int32{
-	11, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
-	12, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
-	11, // 2: switchyard.processor.v1.ExplainRouteRequest.request:type_name -> switchyard.generation.v1.Request
+	12, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
+	13, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
+	12, // 2: switchyard.processor.v1.ExplainRouteRequest.request:type_name -> switchyard.generation.v1.Request
 	4,  // 3: switchyard.processor.v1.ExplainRouteResponse.candidates:type_name -> switchyard.processor.v1.Candidate
 	7,  // 4: switchyard.processor.v1.RoutingResponse.workers:type_name -> switchyard.processor.v1.RoutedWorker
 	10, // 5: switchyard.processor.v1.ModelsResponse.models:type_name -> switchyard.processor.v1.Model
-	0,  // 6: switchyard.processor.v1.Processor.Generate:input_type -> switchyard.processor.v1.GenerateRequest
-	8,  // 7: switchyard.processor.v1.Processor.Models:input_type -> switchyard.processor.v1.ModelsRequest
-	2,  // 8: switchyard.processor.v1.Processor.ExplainRoute:input_type -> switchyard.processor.v1.ExplainRouteRequest
-	5,  // 9: switchyard.processor.v1.Processor.Routing:input_type -> switchyard.processor.v1.RoutingRequest
-	1,  // 10: switchyard.processor.v1.Processor.Generate:output_type -> switchyard.processor.v1.GenerateResponse
-	9,  // 11: switchyard.processor.v1.Processor.Models:output_type -> switchyard.processor.v1.ModelsResponse
-	3,  // 12: switchyard.processor.v1.Processor.ExplainRoute:output_type -> switchyard.processor.v1.ExplainRouteResponse
-	6,  // 13: switchyard.processor.v1.Processor.Routing:output_type -> switchyard.processor.v1.RoutingResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	11, // 6: switchyard.processor.v1.Model.chat_template:type_name -> switchyard.processor.v1.ChatTemplate
+	0,  // 7: switchyard.processor.v1.Processor.Generate:input_type -> switchyard.processor.v1.GenerateRequest
+	8,  // 8: switchyard.processor.v1.Processor.Models:input_type -> switchyard.processor.v1.ModelsRequest
+	2,  // 9: switchyard.processor.v1.Processor.ExplainRoute:input_type -> switchyard.processor.v1.ExplainRouteRequest
+	5,  // 10: switchyard.processor.v1.Processor.Routing:input_type -> switchyard.processor.v1.RoutingRequest
+	1,  // 11: switchyard.processor.v1.Processor.Generate:output_type -> switchyard.processor.v1.GenerateResponse
+	9,  // 12: switchyard.processor.v1.Processor.Models:output_type -> switchyard.processor.v1.ModelsResponse
+	3,  // 13: switchyard.processor.v1.Processor.ExplainRoute:output_type -> switchyard.processor.v1.ExplainRouteResponse
+	6,  // 14: switchyard.processor.v1.Processor.Routing:output_type -> switchyard.processor.v1.RoutingResponse
+	11, // [11:15] is the sub-list for method output_type
+	7,  // [7:11] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_processor_v1_processor_proto_init() }
@@ -1010,7 +1113,7 @@ func file_switchyard_processor_v1_processor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_processor_v1_processor_proto_rawDesc), len(file_switchyard_processor_v1_processor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
