@@ -1,11 +1,8 @@
 package tokenizer
 
 import (
-	"strings"
-	"sync"
-	"unicode/utf8"
-
 	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/spec"
 )
 
 // ByteTokens is the vocabulary of Bytes: one token per byte, then the control tokens.
@@ -15,30 +12,21 @@ const ByteTokens = 256 + 3
 // text: token b is the byte b, and the last three are the control tokens <|im_start|>,
 // <|im_end|> and <|endoftext|>, the latter two of which end a generation.
 func Bytes() *Tokenizer {
-	controls := []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>"}
-	t := &Tokenizer{scratch: sync.Pool{New: func() any { return new(scratch) }}, single: true, ends: []sequence.Token{257, 258}}
-	v := &t.vocab
-	v.ends, v.kinds, v.whole = make([]uint32, ByteTokens), make([]tokenKind, ByteTokens), make([]bool, ByteTokens)
-	var all strings.Builder
-	for id := range ByteTokens {
-		v.kinds[id], v.whole[id] = kindNormal, id < utf8.RuneSelf
-		if id < 256 {
-			all.WriteByte(byte(id))
-		} else {
-			v.kinds[id], v.whole[id] = kindControl, true
-			all.WriteString(controls[id-256])
-		}
-		v.ends[id] = uint32(all.Len())
+	s := &spec.Tokenizer{
+		BPE:          &spec.BPE{Unk: -1},
+		PreTokenizer: []spec.Step{{Type: "ByteLevel"}},
+		Decoder:      []spec.Step{{Type: "ByteLevel"}},
 	}
-	v.all = all.String()
-	t.added = newMatcher(v)
+	for _, r := range newByteAlphabet() {
+		s.BPE.Vocab = append(s.BPE.Vocab, string(r))
+	}
+	for i, text := range []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>"} {
+		s.Added = append(s.Added, spec.AddedToken{ID: uint32(256 + i), Content: text, Special: true})
+	}
+	t, err := build(s)
+	if err != nil {
+		panic(err) // the vocabulary is this one
+	}
+	t.ends = []sequence.Token{257, 258}
 	return t
-}
-
-// appendBytes appends the tokens of a text in which each byte is one.
-func appendBytes(dst []sequence.Token, text string) []sequence.Token {
-	for i := range len(text) {
-		dst = append(dst, sequence.Token(text[i]))
-	}
-	return dst
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
@@ -156,24 +155,10 @@ func TestUserDefinedTokensAreFormedByAnyText(t *testing.T) {
 	}
 }
 
-func TestPlainGPT2KeepsNumbersTogether(t *testing.T) {
-	s := splitter{classes: newClasses()}
-	var got []string
-	for text := "it's  2024 or 12½\n\n x "; text != ""; {
-		n := s.next(text, 0)
-		got = append(got, text[:n])
-		text = text[n:]
-	}
-	want := []string{"it", "'s", " ", " 2024", " or", " 12½", "\n\n", " x", " "}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestBadFilesAreNamed(t *testing.T) {
 	for want, pair := range map[string]gguf.Pair{
-		`"tokenizer.ggml.model" is "llama"`:          {Key: "tokenizer.ggml.model", Value: "llama"},
-		`"tokenizer.ggml.pre" is "qwen2"`:            {Key: "tokenizer.ggml.pre", Value: "qwen2"},
+		`"tokenizer.ggml.model" is "bert"`:           {Key: "tokenizer.ggml.model", Value: "bert"},
+		`"tokenizer.ggml.pre" is "no-such"`:          {Key: "tokenizer.ggml.pre", Value: "no-such"},
 		`"tokenizer.ggml.merges" is missing`:         {Key: "tokenizer.ggml.merges"},
 		`"tokenizer.ggml.merges": merge 1 is "a  b"`: {Key: "tokenizer.ggml.merges", Value: []string{"< |", "a  b"}},
 		`"tokenizer.ggml.token_type" has 1 elements`: {Key: "tokenizer.ggml.token_type", Value: []int32{1}},
@@ -258,13 +243,6 @@ func FuzzRoundTrip(f *testing.F) {
 			if special == NoSpecial && slices.ContainsFunc(tokens, func(id sequence.Token) bool { return id < tokenizertest.FirstByte }) {
 				t.Errorf("%q made a control token: %d", text, tokens)
 			}
-		}
-		if !utf8.ValidString(text) {
-			return
-		}
-		var s scratch
-		for piece := range strings.FieldsSeq(text) { // both ways of merging agree
-			checkMergers(t, tok, piece, &s)
 		}
 	})
 }

@@ -9,13 +9,13 @@ import (
 
 // endTokens lists the tokens that end a generation, by the rule of llama.cpp: what
 // the metadata names, and every token with a name that is known to end turns or
-// texts, whatever its kind; such a token is a control token from then on. Left out
+// texts, whatever its kind; such a token is a control token (markEnds). Left out
 // of that rule are the fill-in-the-middle separators (<reponame>, <|file_sep|>, …):
 // in SmolLM2's vocabulary they are structure of documents.
-func endTokens(f *gguf.File, v *vocabulary, ids map[string]sequence.Token) ([]sequence.Token, error) {
+func endTokens(f *gguf.File, t *Tokenizer) ([]sequence.Token, error) {
 	var ends []sequence.Token
 	for _, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} {
-		id, ok, err := tokenKey(f, key, len(v.kinds))
+		id, ok, err := tokenKey(f, key, t.VocabTokens())
 		if err != nil {
 			return nil, err
 		}
@@ -23,14 +23,23 @@ func endTokens(f *gguf.File, v *vocabulary, ids map[string]sequence.Token) ([]se
 			ends = append(ends, id)
 		}
 	}
-	for _, name := range endNames() {
-		if id, ok := ids[name]; ok {
-			v.kinds[id] = kindControl
+	names := endNames()
+	for id := range sequence.Token(t.VocabTokens()) {
+		if slices.Contains(names, t.vocab.text(id)) {
 			ends = append(ends, id)
 		}
 	}
 	slices.Sort(ends)
-	return withoutFalseEnds(slices.Compact(ends), v), nil
+	return withoutFalseEnds(slices.Compact(ends), &t.vocab), nil
+}
+
+// markEnds makes control tokens of those that are known by name.
+func (r *ggufReader) markEnds() {
+	for id, text := range r.texts {
+		if slices.Contains(endNames(), text) {
+			r.types[id] = ggufControl
+		}
+	}
 }
 
 func endNames() []string {

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -63,35 +62,4 @@ func TestDecodesAsTheReference(t *testing.T) {
 			t.Errorf("%d decode with special tokens to %q, want %q", r.Tokens, got, r.Special)
 		}
 	}
-}
-
-func TestEveryCharacterHasTheClassOfTheReference(t *testing.T) {
-	f, err := os.Open("testdata/classes.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	names := map[string]class{"L": classLetter, "N": classNumber, "S": classSpace, "O": classOther}
-	all := newClasses()
-	var from, next rune
-	var name, nextName string
-	check := func(to rune) {
-		for r := from; r < to; r++ {
-			if all.of(r) != names[name] {
-				t.Errorf("U+%04X has class %d, want %s", r, all.of(r), name)
-			}
-		}
-	}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if _, err := fmt.Sscanf(lines.Text(), "%X %s", &next, &nextName); err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		check(next)
-		from, name = next, nextName
-	}
-	if from == 0 {
-		t.Fatal("classes.txt is empty")
-	}
-	check(0x110000)
 }

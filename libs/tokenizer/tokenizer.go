@@ -1,27 +1,32 @@
-// Package tokenizer turns text into a model's tokens and back: byte-level BPE
-// with the vocabulary, the merges and the special tokens of a GGUF file.
+// Package tokenizer turns text into a model's tokens and back, from a tokenizer.json or the
+// vocabulary of a GGUF file.
 //
-// It gives the tokens that Hugging Face's tokenizers library gives for the same
-// vocabulary. It knows the GPT-2 family of pre-tokenizers, with and without single
-// digits, and refuses a file that names another one. Bytes is a vocabulary without a
-// file. It does not know chats; libs/chattemplate writes them as text.
+// It gives the tokens that Hugging Face's tokenizers library gives for the same file:
+// byte-level BPE, BPE of characters with byte fallback (the SentencePiece style), and
+// Unigram, with the normalizers, pre-tokenizers and decoders that real files of these use.
+// What it cannot do exactly is an error when the file is loaded, which names the place.
+// Bytes is a vocabulary without a file. It does not know chats; libs/chattemplate writes
+// them as text.
 //
 // Two traits follow the reference, not intuition. A byte that has no token of its
 // own (SmolLM2 lacks 21, among them the control characters U+0004 and U+0014) is
 // dropped, and its neighbours may merge. Text that is not valid UTF-8 is encoded as
 // if each invalid byte were U+FFFD.
 //
-// A Tokenizer is immutable and safe for concurrent use; a Detokenizer belongs to
-// one goroutine. The package starts no goroutine.
+// A Tokenizer is immutable and safe for concurrent use; a Detokenizer belongs to one
+// goroutine. Encoding a long text takes more cores by goroutines that end before it returns.
 package tokenizer
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/bpe"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/normalize"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/spec"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/split"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/unigram"
 )
 
 // Special says what becomes of control tokens such as <|im_end|>.
@@ -42,91 +47,45 @@ type Segment struct {
 	Trusted bool
 }
 
-// Tokenizer is the vocabulary of one model.
+// Tokenizer is the vocabulary of one model and what it does to text. The path of a text is
+// that of encode: added tokens, normalizer, marks, pieces, model.
 type Tokenizer struct {
-	vocab   vocabulary
-	split   splitter
-	bpe     bpe
-	added   matcher
-	ends    []sequence.Token
-	bos     sequence.Token
-	hasBOS  bool
-	addBOS  bool
-	single  bool      // each byte is a token: nothing is split and merged
-	scratch sync.Pool // of *scratch
+	vocab      vocabulary
+	raw        matcher // added tokens that are found in the text as it is
+	normalizer *normalize.Chain
+	normalized matcher         // added tokens that are found in the normalized text
+	outer      *split.Splitter // what is split before marks are made
+	marks      marks
+	marksEarly bool // they are made by the normalizer: before normalized is looked for
+	pieces     *split.Splitter
+	bpe        *bpe.Model // the model is this or unigram
+	unigram    *unigram.Model
+	segments   *segments // nil: texts cannot be cut
+	decoder    decoder
+
+	ends           []sequence.Token
+	prefix, suffix []sequence.Token
+	bos            sequence.Token
+	hasBOS         bool
+	addBOS         bool
+	scratch        sync.Pool // of *scratch
+
+	// What normalizer, raw and normalized are made of.
+	normalizerSteps []spec.Step
+	addedTokens     []spec.AddedToken
 }
 
-// FromGGUF builds the tokenizer that a model file describes. The file may be
-// closed afterwards. Errors name the metadata key.
-func FromGGUF(f *gguf.File) (*Tokenizer, error) {
-	model, err := f.String("tokenizer.ggml.model")
-	if err != nil {
-		return nil, err
-	}
-	if model != "gpt2" {
-		return nil, fmt.Errorf(`metadata "tokenizer.ggml.model" is %q, want "gpt2" (byte-level BPE)`, model)
-	}
-	t := &Tokenizer{scratch: sync.Pool{New: func() any { return new(scratch) }}}
-	if t.split, err = newSplitter(f); err != nil {
-		return nil, err
-	}
-	ids, err := t.vocab.load(f)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.bpe.load(f, ids); err != nil {
-		return nil, err
-	}
-	if t.ends, err = endTokens(f, &t.vocab, ids); err != nil {
-		return nil, err
-	}
-	t.added = newMatcher(&t.vocab)
-	t.bpe.indexWords(&t.vocab)
-	return t, t.loadBOS(f)
-}
-
-func (t *Tokenizer) loadBOS(f *gguf.File) (err error) {
-	if t.bos, t.hasBOS, err = tokenKey(f, "tokenizer.ggml.bos_token_id", t.VocabTokens()); err != nil {
-		return err
-	}
-	const key = "tokenizer.ggml.add_bos_token"
-	if !f.Has(key) {
-		return nil
-	}
-	if t.addBOS, err = f.Bool(key); err != nil {
-		return err
-	}
-	if t.addBOS && !t.hasBOS {
-		return fmt.Errorf("metadata %q is true, but the file has no tokenizer.ggml.bos_token_id", key)
-	}
-	return nil
-}
-
-// tokenKey reads a metadata key that, if it is there, holds a token.
-func tokenKey(f *gguf.File, key string, vocabTokens int) (token sequence.Token, ok bool, err error) {
-	if !f.Has(key) {
-		return 0, false, nil
-	}
-	n, err := f.Uint(key)
-	if err != nil {
-		return 0, false, err
-	}
-	if n >= uint64(vocabTokens) {
-		return 0, false, fmt.Errorf("metadata %q is %d, want less than the vocabulary's %d", key, n, vocabTokens)
-	}
-	return sequence.Token(n), true, nil
-}
-
-// VocabTokens is the size of the vocabulary.
+// VocabTokens is the size of the vocabulary: all ids are below it.
 func (t *Tokenizer) VocabTokens() int { return len(t.vocab.kinds) }
 
 // Token returns the bytes of a token, which need not be valid UTF-8, and whether it
 // is a control token. A token outside the vocabulary has no bytes.
 func (t *Tokenizer) Token(id sequence.Token) (text string, special bool) {
-	return t.vocab.text(id), t.vocab.kind(id) == kindControl
+	return t.vocab.bytes(id), t.vocab.kind(id)&control != 0
 }
 
-// EndTokens lists every end-of-generation token of the file, ascending.
+// EndTokens lists every end-of-generation token of the file, ascending. A tokenizer.json
+// does not name them; they are known by their texts.
 func (t *Tokenizer) EndTokens() []sequence.Token { return slices.Clone(t.ends) }
 
 // BOS is the token that begins a sequence, if the file names one.
@@ -136,11 +95,17 @@ func (t *Tokenizer) BOS() (token sequence.Token, ok bool) { return t.bos, t.hasB
 // chat. Encode never adds it.
 func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
+// Around returns the tokens that the file wants before and after a text that is no
+// rendered chat. Encode never adds them.
+func (t *Tokenizer) Around() (before, after []sequence.Token) {
+	return slices.Clone(t.prefix), slices.Clone(t.suffix)
+}
+
 // ControlTexts lists the texts of all control tokens in the order of their ids.
 func (t *Tokenizer) ControlTexts() []string {
 	var out []string
 	for id, kind := range t.vocab.kinds {
-		if kind == kindControl {
+		if kind&control != 0 {
 			out = append(out, t.vocab.text(sequence.Token(id)))
 		}
 	}
