@@ -74,13 +74,16 @@ func checkPath(path string) error {
 	return fmt.Errorf("model %q is neither a file nor a known name (%s); %s", path, strings.Join(names(), ", "), passFile)
 }
 
-func cacheDir() (string, error) {
+func cacheDir() (string, error) { return Folder("models") }
+
+// Folder is where files of a kind, such as "models", are kept in the cache. It need not be there.
+func Folder(kind string) (string, error) {
 	if dir := os.Getenv(CacheVariable); dir != "" {
-		return filepath.Join(dir, "models"), nil
+		return filepath.Join(dir, kind), nil
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("no cache folder (set %s to one): %w", CacheVariable, err)
 	}
-	return filepath.Join(dir, "switchyard", "models"), nil
+	return filepath.Join(dir, "switchyard", kind), nil
 }

@@ -21,8 +21,9 @@ type Model struct {
 	// ContextTokens is the longest sequence that the model knows, in tokens.
 	ContextTokens int
 	Tokenizer     *tokenizer.Tokenizer
-	// Template is the chat template. Nil: the model has none.
-	Template *chattemplate.Template
+	// Template is the chat template, and TemplateSource its text. Nil: the model has none.
+	Template       *chattemplate.Template
+	TemplateSource string
 	// BOS and EOS are the texts of these tokens; empty where the model has none.
 	BOS, EOS string
 }
@@ -46,16 +47,37 @@ func LoadModel(ctx context.Context, nameOrPath, name string) (*Model, error) {
 		general, _ := file.String("general.name") // optional
 		name = modelstore.Name(nameOrPath, general)
 	}
-	m, err := NewModel(file, name)
+	tok, err := TokenizerCache().Load(path, func() (*tokenizer.Tokenizer, error) { return tokenizer.FromGGUF(file) })
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", path, errors.Join(err, file.Close()))
+	}
+	m, err := newModel(file, name, tok)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("load %s: %w", path, err)
 	}
 	return m, nil
 }
 
+// TokenizerCache is where tokenizers that were built once are kept, beside the models.
+func TokenizerCache() tokenizer.Cache {
+	folder, err := modelstore.Folder("built")
+	if err != nil {
+		folder = "" // no home, no cache
+	}
+	return tokenizer.Cache{Folder: folder, Warn: func(err error) { fmt.Fprintln(os.Stderr, "switchyard:", err) }}
+}
+
 // NewModel reads a model out of an open file, of which it keeps nothing.
 func NewModel(file *gguf.File, name string) (*Model, error) {
-	m := &Model{Name: name}
+	tok, err := tokenizer.FromGGUF(file)
+	if err != nil {
+		return nil, err
+	}
+	return newModel(file, name, tok)
+}
+
+func newModel(file *gguf.File, name string, tok *tokenizer.Tokenizer) (*Model, error) {
+	m := &Model{Name: name, Tokenizer: tok}
 	architecture, err := file.String("general.architecture")
 	if err != nil {
 		return nil, err
@@ -68,9 +90,6 @@ func NewModel(file *gguf.File, name string) (*Model, error) {
 		return nil, fmt.Errorf("metadata %q is %d, want 2 to %d", architecture+".context_length", tokens, 1<<30)
 	}
 	m.ContextTokens = int(tokens)
-	if m.Tokenizer, err = tokenizer.FromGGUF(file); err != nil {
-		return nil, err
-	}
 	if bos, ok := m.Tokenizer.BOS(); ok {
 		m.BOS, _ = m.Tokenizer.Token(bos)
 	}
@@ -89,6 +108,7 @@ func NewModel(file *gguf.File, name string) (*Model, error) {
 	if controls == nil {
 		controls = []string{}
 	}
+	m.TemplateSource = source
 	m.Template, err = chattemplate.Parse(source, chattemplate.Options{ControlTexts: controls})
 	return m, err
 }

@@ -232,12 +232,12 @@ func TestCommandsNameAServerThatDied(t *testing.T) {
 
 func TestTokenizeAndRender(t *testing.T) {
 	model := smallModel(t)
-	code, out, errors := run(t, "tokenize", "--model", model, "a<|im_end|>")
+	code, out, errors := run(t, "tokenize", "--model", model, "--special", "a<|im_end|>")
 	if code != 0 || !strings.Contains(out, "special") || !strings.HasSuffix(out, "2 tokens\n") {
 		t.Errorf("tokenize: %d %q %s", code, out, errors)
 	}
-	if _, out, _ = run(t, "tokenize", "--model", model, "--plain", "a<|im_end|>"); !strings.HasSuffix(out, "11 tokens\n") {
-		t.Errorf("tokenize --plain: %q", out)
+	if _, out, _ = run(t, "tokenize", "--model", model, "a<|im_end|>"); !strings.HasSuffix(out, "11 tokens\n") {
+		t.Errorf("tokenize of plain text: %q", out)
 	}
 	if code, out, errors = run(t, "render", "--model", model, "hi"); code != 0 || out != "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n" {
 		t.Errorf("render: %d %q %s", code, out, errors)

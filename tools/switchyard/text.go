@@ -3,102 +3,90 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/switchyard-llm/switchyard/libs/chattemplate"
+	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
-	"github.com/switchyard-llm/switchyard/services/processor"
 )
 
-// modelFlag says whose tokenizer and template are meant.
-type modelFlag struct {
-	Model string `help:"A GGUF file, or the name of a model that can be fetched." default:"${model}"`
-	JSON  bool   `help:"Print JSON." name:"json"`
-}
-
-// tokenizeCmd shows the tokens of a text, as /v1/completions would see it.
+// tokenizeCmd turns text into tokens and back.
 type tokenizeCmd struct {
-	modelFlag
-	Text  []string `arg:"" optional:"" help:"The text; standard input if empty."`
-	Plain bool     `help:"Treat the text of special tokens as plain text, as in the content of a message."`
+	Model   string   `help:"A GGUF file, the name of a model that can be fetched, a tokenizer.json, or a folder that has one." default:"${model}"`
+	Text    []string `arg:"" optional:"" help:"Show the tokens of this text. Without it, lines of JSON are read from standard input: {\"text\": …} is answered with {\"ids\": …}, {\"ids\": …} with {\"text\": …}."`
+	Special bool     `help:"Let the text of special tokens be these tokens, and show them in text."`
+	Offsets bool     `help:"Answer with the first byte of each token in the text and the one behind its last, too."`
 }
 
 // Run implements the command.
 func (c *tokenizeCmd) Run(ctx context.Context, out io.Writer) error {
-	model, err := processor.LoadModel(ctx, c.Model, "")
+	model, err := loadText(ctx, c.Model, nil)
 	if err != nil {
 		return err
 	}
-	text, err := textOf(c.Text)
-	if err != nil {
-		return err
+	if len(c.Text) > 0 {
+		return c.table(out, model.tokenizer)
 	}
-	special := tokenizer.WithSpecial
-	if c.Plain {
-		special = tokenizer.NoSpecial
-	}
-	tokens := model.Tokenizer.Encode(nil, text, special)
-	if c.JSON {
-		return json.NewEncoder(out).Encode(map[string]any{"model": model.Name, "tokens": tokens})
-	}
+	return eachLine(os.Stdin, out, func(line []byte) (any, error) { return c.answer(line, model.tokenizer) })
+}
+
+// table shows the tokens of the text that was typed.
+func (c *tokenizeCmd) table(out io.Writer, tok *tokenizer.Tokenizer) error {
+	tokens := tok.Encode(nil, strings.Join(c.Text, " "), tokenizer.Special(c.Special))
 	for _, t := range tokens {
-		text, special := model.Tokenizer.Token(t)
+		text, special := tok.Token(t)
 		mark := ""
 		if special {
 			mark = "  special"
 		}
 		fmt.Fprintf(out, "%6d  %q%s\n", t, text, mark)
 	}
-	_, err = fmt.Fprintf(out, "%d tokens\n", len(tokens))
+	_, err := fmt.Fprintf(out, "%d tokens\n", len(tokens))
 	return err
 }
 
-// renderCmd shows what a model's template makes of a conversation.
-type renderCmd struct {
-	modelFlag
-	User   []string `arg:"" optional:"" help:"The user's message; standard input if empty."`
-	System string   `help:"System message."`
+// tokenizeLine is a line of input.
+type tokenizeLine struct {
+	Text *string           `json:"text"`
+	IDs  *[]sequence.Token `json:"ids"`
 }
 
-// Run implements the command.
-func (c *renderCmd) Run(ctx context.Context, out io.Writer) error {
-	model, err := processor.LoadModel(ctx, c.Model, "")
-	if err != nil {
-		return err
+func (c *tokenizeCmd) answer(line []byte, tok *tokenizer.Tokenizer) (any, error) {
+	const want = `want {"text": "…"} or {"ids": [numbers]}`
+	var in tokenizeLine
+	decoder := json.NewDecoder(strings.NewReader(string(line)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&in); err != nil {
+		return nil, fmt.Errorf("%w, %s", err, want)
 	}
-	if model.Template == nil {
-		return fmt.Errorf("%s has no chat template", model.Name)
+	switch {
+	case (in.Text == nil) == (in.IDs == nil):
+		return nil, errors.New(want)
+	case in.IDs != nil:
+		for i, id := range *in.IDs {
+			if int(id) >= tok.VocabTokens() {
+				return nil, fmt.Errorf("ids[%d] is %d, want less than the vocabulary's %d", i, id, tok.VocabTokens())
+			}
+		}
+		return map[string]string{"text": tok.Decode(*in.IDs, tokenizer.Special(c.Special))}, nil
+	case c.Offsets:
+		ids, spans := tok.Offsets(*in.Text, tokenizer.Special(c.Special))
+		offsets := make([][2]int, len(spans))
+		for i, s := range spans {
+			offsets[i] = [2]int{s.Start, s.End}
+		}
+		return map[string]any{"ids": orEmpty(ids), "offsets": offsets}, nil
 	}
-	text, err := textOf(c.User)
-	if err != nil {
-		return err
-	}
-	in := chattemplate.Input{AddGenerationPrompt: true, BOS: model.BOS, EOS: model.EOS}
-	if c.System != "" {
-		in.Messages = append(in.Messages, chattemplate.Message{Role: "system", Content: c.System})
-	}
-	in.Messages = append(in.Messages, chattemplate.Message{Role: "user", Content: text})
-	segments, err := model.Template.Render(ctx, in)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return json.NewEncoder(out).Encode(map[string]any{
-			"model": model.Name, "prompt": chattemplate.Join(segments), "tokens": model.Tokenizer.EncodeSegments(nil, segments),
-		})
-	}
-	_, err = io.WriteString(out, chattemplate.Join(segments))
-	return err
+	return map[string]any{"ids": orEmpty(tok.Encode(nil, *in.Text, tokenizer.Special(c.Special)))}, nil
 }
 
-// textOf joins the arguments, or reads standard input.
-func textOf(args []string) (string, error) {
-	if len(args) > 0 {
-		return strings.Join(args, " "), nil
+// orEmpty makes nothing an empty list in JSON.
+func orEmpty(ids []sequence.Token) []sequence.Token {
+	if ids == nil {
+		return []sequence.Token{}
 	}
-	text, err := io.ReadAll(os.Stdin)
-	return string(text), err
+	return ids
 }
