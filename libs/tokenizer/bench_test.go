@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -37,33 +38,33 @@ func BenchmarkFromGGUF(b *testing.B) {
 	}
 }
 
-func benchmarkTexts() map[string]string {
-	return map[string]string{
-		"prose":      strings.Repeat("The decode worker coordinates every hand-off; it doesn't wait for the 2nd attempt. ", 1000),
-		"code":       strings.Repeat("func (c *cursor) take(n uint64, field string) ([]byte, error) {\n\tif n > c.remaining() {\n\t\treturn nil, fault(c.pos, field)\n\t}\n", 700),
-		"chinese":    strings.Repeat("人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心。", 1000),
-		"one letter": strings.Repeat("a", 100_000),
-		"blanks":     strings.Repeat(" ", 100_000),
+// BenchmarkEncode encodes text that was seen, by stretches that are known. `switchyard bench
+// tokenizer` also has what is new.
+func BenchmarkEncode(b *testing.B) {
+	for _, model := range []string{"llama3_1", "qwen3", "gemma3"} {
+		tok := fromFile(b, model)
+		for name, text := range texts(b, 1_000_000) {
+			b.Run(model+"/"+name, func(b *testing.B) { benchmarkEncode(b, tok, text) })
+			unknown := fromFile(b, model)
+			unknown.segments = nil
+			b.Run(model+"/"+name+"/by pieces", func(b *testing.B) { benchmarkEncode(b, unknown, text) })
+		}
 	}
 }
 
-func BenchmarkEncode(b *testing.B) {
-	tok := load(b)
-	for name, text := range benchmarkTexts() {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			var out []sequence.Token
-			for b.Loop() {
-				out = tok.Encode(out[:0], text, NoSpecial)
-			}
-		})
+func benchmarkEncode(b *testing.B, tok *Tokenizer, text string) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	var out []sequence.Token
+	for b.Loop() {
+		out = tok.Encode(out[:0], text, NoSpecial)
 	}
 }
 
 func BenchmarkDetokenizer(b *testing.B) {
 	tok := load(b)
-	tokens := tok.Encode(nil, benchmarkTexts()["prose"], NoSpecial)
+	tokens := tok.Encode(nil, strings.Repeat("The decode worker coordinates every hand-off. ", 100), NoSpecial)
 	d := tok.NewDetokenizer(NoSpecial)
 	b.ReportAllocs()
 	i := 0

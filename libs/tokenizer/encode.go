@@ -137,13 +137,14 @@ func (t *Tokenizer) segment(dst []sequence.Token, text string, at, end int, s *s
 		return t.stretch(dst, text, at, end, s)
 	}
 	key := t.segments.key(text[at:end])
-	dst, known := t.segments.find(dst, key)
-	if known {
+	dst, sight := t.segments.find(dst, key)
+	if sight == known {
 		return dst
 	}
 	from := len(dst)
-	dst = t.stretch(dst, text, at, end, s)
-	t.segments.put(key, dst[from:])
+	if dst = t.stretch(dst, text, at, end, s); sight == seen {
+		t.segments.put(key, dst[from:])
+	}
 	return dst
 }
 

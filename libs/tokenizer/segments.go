@@ -31,7 +31,7 @@ type segmentLine struct {
 }
 
 const (
-	segmentBits     = 14
+	segmentBits     = 15
 	segmentBytes    = 128 // a segment is at least so long, but for the last of a text
 	maxSegmentBytes = 256 // a longer one is not remembered
 )
@@ -47,47 +47,61 @@ func (s *segments) key(text string) segmentKey {
 	return segmentKey(xxh3.HashString128Seed(text, s.seed))
 }
 
-// places gives the two lines of a key, which are neighbours, and its tag, which is not 0.
-func (k segmentKey) places() (first, second int, tag uint32) {
-	first = int(k.Lo >> (64 - segmentBits))
-	return first, first ^ 1, uint32(k.Lo) | 1
+// ways is how many lines a key has, which are neighbours.
+const ways = 4
+
+// set gives the first of a key's lines, and its tag, which is not 0.
+func (k segmentKey) set() (first int, tag uint32) {
+	return int(k.Lo>>(64-segmentBits)) &^ (ways - 1), uint32(k.Lo) | 1
 }
 
-// find appends the tokens of a segment, if they are known.
-func (s *segments) find(dst []sequence.Token, key segmentKey) ([]sequence.Token, bool) {
-	first, second, tag := key.places()
-	for _, at := range [2]int{first, second} {
-		if s.tags[at].Load() != tag {
-			continue
-		}
-		line := &s.lines[at]
-		if !line.busy.CompareAndSwap(0, 1) {
-			continue
-		}
-		found := segmentKey(line.hash) == key
-		if found {
-			dst = append(dst, line.tokens[:line.count]...)
-		}
-		line.busy.Store(0)
-		if found {
-			return dst, true
+// sight says what is known of a segment.
+type sight uint8
+
+const (
+	unseen sight = iota
+	seen         // it came before, once: its tokens are worth keeping now
+	known        // its tokens are kept
+)
+
+// find appends the tokens of a segment, if they are known. Of a segment that is new the tag
+// alone is kept: most never come again, and a line costs more than the tokens.
+func (s *segments) find(dst []sequence.Token, key segmentKey) ([]sequence.Token, sight) {
+	first, tag := key.set()
+	at := first + int(key.Hi%ways)
+	for i := first; i < first+ways; i++ {
+		switch s.tags[i].Load() {
+		case tag:
+			return s.read(dst, key, &s.lines[i])
+		case 0:
+			at = i
 		}
 	}
-	return dst, false
+	s.tags[at].Store(tag)
+	return dst, unseen
 }
 
-// put remembers the tokens of a segment: in the line that is free, or in its first.
+func (s *segments) read(dst []sequence.Token, key segmentKey, line *segmentLine) ([]sequence.Token, sight) {
+	if !line.busy.CompareAndSwap(0, 1) {
+		return dst, unseen
+	}
+	defer line.busy.Store(0)
+	if segmentKey(line.hash) != key {
+		return dst, seen
+	}
+	return append(dst, line.tokens[:line.count]...), known
+}
+
+// put keeps the tokens of a segment that was seen before.
 func (s *segments) put(key segmentKey, tokens []sequence.Token) {
-	first, second, tag := key.places()
-	at := first
-	if s.tags[first].Load() != 0 && s.tags[second].Load() == 0 {
-		at = second
-	}
-	line := &s.lines[at]
-	if len(tokens) > len(line.tokens) || !line.busy.CompareAndSwap(0, 1) {
+	first, tag := key.set()
+	for i := first; i < first+ways; i++ {
+		line := &s.lines[i]
+		if s.tags[i].Load() != tag || len(tokens) > len(line.tokens) || !line.busy.CompareAndSwap(0, 1) {
+			continue
+		}
+		line.hash, line.count = xxh3.Uint128(key), uint32(copy(line.tokens[:], tokens))
+		line.busy.Store(0)
 		return
 	}
-	line.hash, line.count = xxh3.Uint128(key), uint32(copy(line.tokens[:], tokens))
-	s.tags[at].Store(tag)
-	line.busy.Store(0)
 }

@@ -10,8 +10,9 @@ import (
 
 // benchCmd holds the benchmarks.
 type benchCmd struct {
-	Transfer benchTransferCmd `cmd:"" help:"Measure how fast KV blocks and notes get from one worker to another."`
-	Route    benchRouteCmd    `cmd:"" help:"Replay a trace of requests against simulated workers, with any routing policy."`
+	Transfer  benchTransferCmd  `cmd:"" help:"Measure how fast KV blocks and notes get from one worker to another."`
+	Route     benchRouteCmd     `cmd:"" help:"Replay a trace of requests against simulated workers, with any routing policy."`
+	Tokenizer benchTokenizerCmd `cmd:"" help:"Measure how fast text becomes tokens, and tokens text."`
 }
 
 // benchTransferCmd moves blocks between two agents of this process, or to another host.

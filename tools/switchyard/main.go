@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/testfiles"
 )
 
 // commands are the subcommands with their flags.
@@ -41,7 +43,7 @@ func main() {
 
 // execute runs one command line and answers its exit code.
 func execute(ctx context.Context, args []string, out, errors io.Writer) int {
-	parser, err := kong.New(&commands{}, kong.Name("switchyard"), kong.UsageOnError(), kong.Vars{"data": defaultData(), "model": modelstore.DefaultModel},
+	parser, err := kong.New(&commands{}, kong.Name("switchyard"), kong.UsageOnError(), kong.Vars{"data": defaultData(), "model": modelstore.DefaultModel, "tokenizers": strings.Join(testfiles.Models(), ", ")},
 		kong.Description("Serve large language models."), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(out, (*io.Writer)(nil)), kong.Writers(out, errors))
 	if err != nil {
 		fmt.Fprintln(errors, "switchyard:", err)

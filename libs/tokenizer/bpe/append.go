@@ -10,16 +10,21 @@ func (m *Model) AppendPieces(dst []uint32, text string, at int, ends []uint32, d
 		n := end - at
 		switch {
 		case mark&dropped != 0:
-		case uint(n-1) >= keyBytes || at+16 > len(text) || m.plain:
+		case uint(n-1) >= keyBytes || at+16 > len(text) || cap(dst)-len(dst) < lineTokens || m.plain:
 			dst = m.Append(dst, text[at:end], s)
 		default:
 			low, high := wideKey(text, at, n)
 			h := mix(low, high)
-			if line := cache.find(low, high, h); line != nil {
-				dst = line.append(dst)
-			} else {
-				dst = m.appendNew(dst, text[at:end], s)
+			line := cache.first(low, high, h)
+			if line.low != low || line.high != high {
+				if line = cache.findOther(low, high, h); line == nil {
+					dst = m.appendNew(dst, text[at:end], s)
+					break
+				}
 			}
+			k := len(dst)
+			line.unpack((*[lineTokens]uint32)(dst[k : k+lineTokens]))
+			dst = dst[:k+line.count()]
 		}
 		at = end
 	}

@@ -3,7 +3,6 @@ package bpe
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
@@ -31,15 +30,20 @@ const (
 
 // find returns the line of a key, or nil. h is the key's mix.
 func (c *cache) find(low, high, h uint64) *cacheLine {
-	set := &c[h>>(64-cacheBits)]
-	way := 0
-	if set[1].low == low && set[1].high == high { // no branch: which it is cannot be foreseen
-		way = 1
-	}
-	if line := &set[way&1]; line.low == low && line.high == high {
+	if line := c.first(low, high, h); line.low == low && line.high == high {
 		return line
 	}
 	return c.findOther(low, high, h)
+}
+
+// first returns the line of a key's first set that is the key's, if one is: without a branch,
+// since which of them it is cannot be foreseen.
+func (c *cache) first(low, high, h uint64) *cacheLine {
+	set, way := &c[h>>(64-cacheBits)], 0
+	if set[1].low == low && set[1].high == high {
+		way = 1
+	}
+	return &set[way&1]
 }
 
 func (c *cache) findOther(low, high, h uint64) *cacheLine {
@@ -74,23 +78,21 @@ func (c *cache) put(low, high, h uint64, tokens []uint32) {
 	first[0], first[1] = line, first[0]
 }
 
-// append appends the tokens of a line: where there is room, all that it may have, whatever
-// their count.
+// append appends the tokens of a line.
 func (l *cacheLine) append(dst []uint32) []uint32 {
-	n := len(dst)
-	a, b := l.tokens[0], l.tokens[1]
-	count := int(a >> (3 * tokenBits))
-	if cap(dst)-n < lineTokens {
-		dst = slices.Grow(dst, count)
-		for i := range count {
-			dst = append(dst, uint32(l.tokens[i/3]>>(i%3*tokenBits))&tokenMask)
-		}
-		return dst
+	for i := range l.count() {
+		dst = append(dst, uint32(l.tokens[i/3]>>(i%3*tokenBits))&tokenMask)
 	}
-	out := (*[lineTokens]uint32)(dst[n : n+lineTokens])
+	return dst
+}
+
+func (l *cacheLine) count() int { return int(l.tokens[0] >> (3 * tokenBits)) }
+
+// unpack writes as many tokens as a line may have, whatever their count: no branch.
+func (l *cacheLine) unpack(out *[lineTokens]uint32) {
+	a, b := l.tokens[0], l.tokens[1]
 	out[0], out[1], out[2] = uint32(a)&tokenMask, uint32(a>>tokenBits)&tokenMask, uint32(a>>(2*tokenBits))&tokenMask
 	out[3], out[4], out[5] = uint32(b)&tokenMask, uint32(b>>tokenBits)&tokenMask, uint32(b>>(2*tokenBits))&tokenMask
-	return dst[:n+count]
 }
 
 // key is the key of a piece of at most keyBytes bytes.

@@ -81,46 +81,37 @@ func (a *automaton) stays(state int, from, to byte) bool {
 // fill writes the ends of the pieces that start from a byte on and before a limit, for as long
 // as each is a match, and returns how many there are and the end of the last.
 func (a *automaton) fill(text string, at, limit int, out []uint32) (n, end int) {
-	r := &a.runs
+	r, next := &a.runs, a.next
 	for n < len(out) && at < limit {
-		if end = a.word(r, text, at); end < 0 {
-			if end = a.quick(text, at); end < 0 {
-				break
+		// A word of ASCII letters, whatever leads it, that ends within 18 bytes. What comes next is
+		// foreseen, not waited for: the next piece can start once the letters are counted.
+		if at+18 < len(text) {
+			first := load(text, at)
+			open := r.two[int(r.classes[first&0xff])<<twoBits|int(r.classes[first>>8&0xff])]
+			if open.letters != noLetters {
+				fold := uint64(cases)
+				if open.letters == lower {
+					fold = 0
+				}
+				end := at + 2 + letterRun16(load(text, at+2)|fold, load(text, at+10)|fold)
+				class := uint32(r.classes[text[end]])
+				if text[end] >= utf8.RuneSelf || int(class) >= 1<<twoBits-1 {
+					class = a.classAt(text, end)
+				}
+				if next[uint32(open.row)|class] == ends {
+					out[n] = uint32(end)
+					n, at = n+1, end
+					continue
+				}
 			}
+		}
+		if end = a.quick(text, at); end < 0 {
+			break
 		}
 		out[n] = uint32(end)
 		n, at = n+1, end
 	}
 	return n, at
-}
-
-// word returns the end of a piece that is a word of ASCII letters, whatever leads it, and
-// ends within 18 bytes; else -1. What comes next is foreseen, not waited for: the next piece
-// can start once the letters are counted.
-func (a *automaton) word(r *runs, text string, at int) int {
-	if at+18 >= len(text) {
-		return -1
-	}
-	first := load(text, at)
-	open := r.two[int(r.classes[first&0xff])<<twoBits|int(r.classes[first>>8&0xff])]
-	k := 0
-	switch open.letters {
-	case lowerAndUpper:
-		k = letterRun16(load(text, at+2)|cases, load(text, at+10)|cases)
-	case lower:
-		k = letterRun16(load(text, at+2), load(text, at+10))
-	default:
-		return -1
-	}
-	end := at + 2 + k
-	class := uint32(a.ascii[text[end]&0x7f])
-	if text[end] >= utf8.RuneSelf {
-		class = a.classAt(text, end)
-	}
-	if a.next[uint32(open.row)|class] != ends {
-		return -1
-	}
-	return end
 }
 
 // classAt is the class of the character at a byte.
