@@ -14,7 +14,7 @@ func (t *Template) functions() []jinja.Variable {
 	}
 }
 
-func raise(arguments []jinja.Value) (jinja.Value, error) {
+func raise(arguments []jinja.Value, _ func(int) error) (jinja.Value, error) {
 	message := "no reason given"
 	if len(arguments) > 0 {
 		if s, ok := arguments[0].AsString(); ok {
@@ -24,9 +24,15 @@ func raise(arguments []jinja.Value) (jinja.Value, error) {
 	return jinja.Value{}, &Refused{message}
 }
 
-func (t *Template) strftimeNow(arguments []jinja.Value) (jinja.Value, error) {
+// strftimeBytes is what a byte of a format costs: a directive takes as long as writing so many.
+const strftimeBytes = 256
+
+func (t *Template) strftimeNow(arguments []jinja.Value, pay func(int) error) (jinja.Value, error) {
 	if len(arguments) == 1 {
 		if format, ok := arguments[0].AsString(); ok {
+			if err := pay(strftimeBytes * len(format)); err != nil {
+				return jinja.Value{}, err
+			}
 			return jinja.String(strftime(format, t.opts.Now())), nil
 		}
 	}

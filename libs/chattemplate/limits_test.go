@@ -41,6 +41,7 @@ func TestAHostileTemplateIsStopped(t *testing.T) {
 		"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
 		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
 		"{% set n = namespace(x=messages[0].content) %}{% for i in range(64) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+		"{% set s = '%c' * 100000 %}{% for i in range(100000) %}{% set x = strftime_now(s) %}{% endfor %}",
 	} {
 		if segments, err := parse(t, source).Render(t.Context(), chat("a")); !errors.Is(err, ErrLimit) {
 			t.Errorf("%s: error %v, want a limit; %d segments", source, err, len(segments))

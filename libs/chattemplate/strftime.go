@@ -27,12 +27,7 @@ func strftime(format string, t time.Time) string {
 }
 
 func directiveText(directive string, t time.Time) string {
-	layouts := map[string]string{
-		"Y": "2006", "y": "06", "m": "01", "-m": "1", "d": "02", "-d": "2", "e": "_2", "H": "15", "I": "03", "-I": "3", "M": "04", "-M": "4",
-		"S": "05", "-S": "5", "B": "January", "b": "Jan", "h": "Jan", "A": "Monday", "a": "Mon", "p": "PM", "Z": "MST", "z": "-0700",
-		"F": "2006-01-02", "T": "15:04:05", "R": "15:04", "D": "01/02/06", "c": "Mon Jan _2 15:04:05 2006", "x": "01/02/06", "X": "15:04:05",
-	}
-	if layout, ok := layouts[directive]; ok {
+	if layout := layoutOf(directive); layout != "" {
 		return t.Format(layout)
 	}
 	switch directive {
@@ -52,4 +47,69 @@ func directiveText(directive string, t time.Time) string {
 		return fmt.Sprint(int(t.Weekday()))
 	}
 	return "%" + directive
+}
+
+// layoutOf is a directive as Go writes it, "" if there is no such.
+func layoutOf(directive string) string {
+	switch directive {
+	case "Y":
+		return "2006"
+	case "y":
+		return "06"
+	case "m":
+		return "01"
+	case "-m":
+		return "1"
+	case "d":
+		return "02"
+	case "-d":
+		return "2"
+	case "e":
+		return "_2"
+	case "H":
+		return "15"
+	case "I":
+		return "03"
+	case "-I":
+		return "3"
+	case "M":
+		return "04"
+	case "-M":
+		return "4"
+	case "S":
+		return "05"
+	case "-S":
+		return "5"
+	case "B":
+		return "January"
+	case "b":
+		return "Jan"
+	case "h":
+		return "Jan"
+	case "A":
+		return "Monday"
+	case "a":
+		return "Mon"
+	case "p":
+		return "PM"
+	case "Z":
+		return "MST"
+	case "z":
+		return "-0700"
+	case "F":
+		return "2006-01-02"
+	case "T":
+		return "15:04:05"
+	case "R":
+		return "15:04"
+	case "D":
+		return "01/02/06"
+	case "c":
+		return "Mon Jan _2 15:04:05 2006"
+	case "x":
+		return "01/02/06"
+	case "X":
+		return "15:04:05"
+	}
+	return ""
 }

@@ -106,7 +106,7 @@ func render(t testing.TB, source string, variables ...Variable) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
-	raise := Func("raise_exception", func(arguments []Value) (Value, error) {
+	raise := Func("raise_exception", func(arguments []Value, _ func(int) error) (Value, error) {
 		return Value{}, errors.New("TemplateError: " + arguments[0].str)
 	})
 	return tmpl.Render(t.Context(), append(variables, Variable{"raise_exception", raise}), 0, Limits{})

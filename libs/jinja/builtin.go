@@ -112,14 +112,15 @@ func (b *bound) typeName() string {
 }
 
 // Func makes a value that templates can call. A function gets the arguments given by
-// position; named ones are an error. What it makes of arguments that came out of the chat
+// position; named ones are an error. It calls pay before it makes n bytes, or does the work of
+// that, and returns its error. What it makes of arguments that came out of the chat
 // counts to the chat.
-func Func(name string, fn func(arguments []Value) (Value, error)) Value {
-	return method(name, func(_ *state, a args) (Value, error) {
+func Func(name string, fn func(arguments []Value, pay func(bytes int) error) (Value, error)) Value {
+	return method(name, func(st *state, a args) (Value, error) {
 		if len(a.named) > 0 {
 			return Value{}, typeErrorf("%s() got an unexpected keyword argument %s", name, quote(a.named[0].name))
 		}
-		v, err := fn(a.plain)
+		v, err := fn(a.plain, st.alloc)
 		for _, argument := range a.plain {
 			if argument.prov != ofTemplate {
 				v = v.withProv(ofChat)

@@ -45,6 +45,9 @@ func (st *state) compare(how comparison, l, r Value) (bool, error) {
 
 // equal is Python's ==.
 func (st *state) equal(l, r Value, depth int) (bool, error) {
+	if err := st.step(1); err != nil { // also for numbers: there may be a list of them
+		return false, err
+	}
 	switch {
 	case l.kind == kindString && r.kind == kindString:
 		if len(l.str) != len(r.str) {
@@ -58,9 +61,6 @@ func (st *state) equal(l, r Value, depth int) (bool, error) {
 		return false, nil
 	case depth > maxValueDepth:
 		return false, tooDeep()
-	}
-	if err := st.step(1); err != nil {
-		return false, err
 	}
 	switch l.kind {
 	case kindNone, kindUndefined, kindMissing:
@@ -205,9 +205,6 @@ func (st *state) orderLists(how comparison, a, b []Value, depth int) (bool, erro
 		return false, tooDeep()
 	}
 	for i := range min(len(a), len(b)) {
-		if err := st.step(1); err != nil {
-			return false, err
-		}
 		same, err := st.equal(a[i], b[i], depth+1)
 		if err != nil {
 			return false, err

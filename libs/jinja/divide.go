@@ -89,7 +89,7 @@ func floorDivMod(a, b *big.Int) (quotient, remainder *big.Int) {
 
 // floatDivMod is CPython's float_divmod.
 func floatDivMod(a, b float64) (quotient, remainder float64) {
-	remainder = math.Mod(a, b)
+	remainder = mod(a, b)
 	quotient = (a - remainder) / b
 	if remainder != 0 {
 		if (b < 0) != (remainder < 0) {

@@ -74,7 +74,7 @@ func TestATextKnowsWhatTheChatWrote(t *testing.T) {
 	}
 	var d Dict
 	d.Set("k", true, Chat("chat"))
-	upper := Func("f", func(a []Value) (Value, error) { return String(strings.ToUpper(a[0].str)), nil })
+	upper := Func("f", func(a []Value, _ func(int) error) (Value, error) { return String(strings.ToUpper(a[0].str)), nil })
 	variables := []Variable{{"f", upper}, {"c", Chat("chat")}, {"i", Int(3).OfChat()}, {"no", None().OfChat()}, {"d", d.Value()}}
 	for _, name := range slices.Sorted(maps.Keys(mixing())) {
 		text, err := render(t, mixing()[name], variables...)

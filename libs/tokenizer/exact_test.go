@@ -106,7 +106,7 @@ func (c *comparison) check(t *testing.T, set oracle.Set) {
 		}
 	}
 	if len(differ) > 0 {
-		t.Errorf("%d of %d blocks of %s differ; see: go run ./libs/tokenizer/oracle/record -compare %s %s",
+		t.Errorf("%d of %d blocks of %s differ; see: go run ./tools/oracle -compare %s %s",
 			len(differ), set.Blocks, set.Name, c.model, differ[0])
 	}
 }
@@ -118,7 +118,7 @@ func (c *comparison) checkVariant(t *testing.T, set oracle.Set) {
 		return
 	}
 	if answer(c.tok, set, 0) != want {
-		t.Errorf("%s differs; see: go run ./libs/tokenizer/oracle/record -compare %s %s", set.Name, c.model, set.Name)
+		t.Errorf("%s differs; see: go run ./tools/oracle -compare %s %s", set.Name, c.model, set.Name)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *comparison) recorded(t *testing.T, name string) uint64 {
 	t.Helper()
 	hash, ok := c.recording[name]
 	if !ok {
-		t.Fatalf("%s is not recorded: go run ./libs/tokenizer/oracle/record", name)
+		t.Fatalf("%s is not recorded: go run ./tools/oracle", name)
 	}
 	return hash
 }

@@ -10,7 +10,6 @@
 package bpe
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -110,7 +109,8 @@ func (s *symbols) build(m *spec.BPE, texts Texts, hidden func(id uint32) bool, b
 		s.bytes[i] = NoToken
 	}
 	if bytewise {
-		return s.buildBytes(texts, hidden)
+		s.buildBytes(texts, hidden) // where there are none, text has no tokens
+		return nil
 	}
 	if m.ByteFallback {
 		s.buildFallback(m)
@@ -119,18 +119,13 @@ func (s *symbols) build(m *spec.BPE, texts Texts, hidden func(id uint32) bool, b
 	return nil
 }
 
-func (s *symbols) buildBytes(texts Texts, hidden func(id uint32) bool) error {
-	found := false // else no text has tokens
+func (s *symbols) buildBytes(texts Texts, hidden func(id uint32) bool) {
 	for id := range texts.Len() {
 		if text := texts.At(uint32(id)); len(text) == 1 && s.bytes[text[0]] == NoToken && !hidden(uint32(id)) {
 			s.bytes[text[0]] = uint32(id)
-			s.atoms[id], found = true, true
+			s.atoms[id] = true
 		}
 	}
-	if !found {
-		return errors.New("model.vocab has no token of a single byte")
-	}
-	return nil
 }
 
 func (s *symbols) buildFallback(m *spec.BPE) {

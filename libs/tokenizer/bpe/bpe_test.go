@@ -165,3 +165,52 @@ func show(m *spec.BPE, tokens []uint32) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// Merges that cross the ends of a character before its bytes are one token.
+func TestACharacterIsTakenWholeOnlyWhereNothingCrossesItsEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		merges [][2]string
+		text   string
+		want   []string
+	}{
+		"nothing":        {[][2]string{{"\xe7", "\x9a"}, {"\xe7\x9a", "\x84"}}, " 的a", []string{" ", "的", "a"}},
+		"before it":      {[][2]string{{"\xe7", "\x9a"}, {" ", "\xe7\x9a"}, {"\xe7\x9a", "\x84"}}, " 的的", []string{" \xe7\x9a", "\x84", "的"}},
+		"behind it":      {[][2]string{{"\x9a", "\x84"}, {"\x9a\x84", "a"}, {"\xe7", "\x9a\x84"}}, "的的a", []string{"的", "\xe7", "\x9a\x84a"}},
+		"of its script":  {[][2]string{{"\xe7", "\x9a"}, {"\x84", "\xe7\x9a"}, {"\xe7\x9a", "\x84"}}, "的的 的", []string{"\xe7\x9a", "\x84\xe7\x9a", "\x84", " ", "的"}},
+		"with it, early": {[][2]string{{"a", "的"}, {"\xe7", "\x9a"}, {"b", "a"}, {"\xe7\x9a", "\x84"}}, "ba的", []string{"ba", "的"}},
+	} {
+		m := &spec.BPE{Unk: -1}
+		var texts Texts
+		ids := map[string]uint32{}
+		add := func(text string) uint32 {
+			if _, ok := ids[text]; !ok {
+				ids[text] = uint32(len(m.Vocab))
+				m.Vocab = append(m.Vocab, text)
+			}
+			return ids[text]
+		}
+		for b := range 256 {
+			add(string([]byte{byte(b)}))
+		}
+		for _, merge := range c.merges {
+			left, right := add(merge[0]), add(merge[1])
+			m.Merges = append(m.Merges, spec.Merge{Left: left, Right: right, Result: add(merge[0] + merge[1])})
+		}
+		for _, text := range m.Vocab {
+			texts.All += text
+			texts.Ends = append(texts.Ends, uint32(len(texts.All)))
+		}
+		model, err := New(m, texts, func(uint32) bool { return false }, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s Scratch
+		var got []string
+		for _, id := range model.Append(nil, c.text, &s) {
+			got = append(got, m.Vocab[id])
+		}
+		if naive := naive(m, c.text, true); !slices.Equal(got, c.want) || show(m, naive) != show(m, model.Append(nil, c.text, &s)) {
+			t.Errorf("%s: %q gives %q, want %q, by the definition %s", name, c.text, got, c.want, show(m, naive))
+		}
+	}
+}

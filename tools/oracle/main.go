@@ -1,10 +1,10 @@
-// Command record asks Hugging Face's tokenizers, in node, for the answers that package oracle has
+// Command oracle asks Hugging Face's tokenizers, in node, for the answers that package oracle has
 // the hashes of.
 //
-//	go run ./libs/tokenizer/oracle/record                              records all models and variants
-//	go run ./libs/tokenizer/oracle/record -sets added,random qwen3     records some sets of a model anew
-//	go run ./libs/tokenizer/oracle/record -compare qwen3 unicode/12    shows where ours differs, as short as it can be
-//	go run ./libs/tokenizer/oracle/record -compare qwen3 'some text'   compares a text
+//	go run ./tools/oracle                              records all models and variants
+//	go run ./tools/oracle -sets added,random qwen3     records some sets of a model anew
+//	go run ./tools/oracle -compare qwen3 unicode/12    shows where ours differs, as short as it can be
+//	go run ./tools/oracle -compare qwen3 'some text'   compares a text
 //
 // It needs node and npm, and is run at the top of the work tree.
 package main
