@@ -98,8 +98,14 @@ func underscoresPartDigits(s string) bool {
 	return true
 }
 
-func intFilter(_ *state, a []Value) (Value, error) {
+// parse pays for reading a text as a number, which looks at each character several times.
+func (st *state) parse(v Value) error { return st.step(1 + len(v.str)) }
+
+func intFilter(st *state, a []Value) (Value, error) {
 	v, otherwise, base := a[0], a[1], 10
+	if err := st.parse(v); err != nil {
+		return Value{}, err
+	}
 	if !otherwise.given() {
 		otherwise = Int(0)
 	}
@@ -136,8 +142,11 @@ func truncated(f float64, p prov, otherwise Value) (Value, error) {
 	return integer(i, p)
 }
 
-func floatFilter(_ *state, a []Value) (Value, error) {
+func floatFilter(st *state, a []Value) (Value, error) {
 	v, otherwise := a[0], a[1]
+	if err := st.parse(v); err != nil {
+		return Value{}, err
+	}
 	if !otherwise.given() {
 		otherwise = Float(0)
 	}

@@ -42,6 +42,8 @@ func hostile() map[string]string {
 		"a shared list printed":   "{% set x = ['ab'] %}" + strings.Repeat("{% set x = [x, x] %}", 40) + "{{ x }}",
 		"a shared list as JSON":   "{% set x = ['ab'] %}" + strings.Repeat("{% set x = [x, x] %}", 40) + "{{ x|tojson }}",
 		"long lists compared":     "{% set a = [1] * 60000 %}{% set b = [1] * 60000 %}{% for i in range(10000) %}{% set x = a == b %}{% endfor %}",
+		"long numbers":            "{% set a = '7' * 100000 %}{% for i in range(10000) %}{% set x = a|int + a|float %}{% endfor %}",
+		"blanks before a number":  "{% set a = ' ' * 1000000 ~ '1' %}{% for i in range(10000) %}{% set x = a|int %}{% endfor %}",
 		"far remainders":          "{% for i in range(1000000) %}{% set x = 1e308 % 1e-300 %}{% endfor %}",
 		"shared lists compared":   "{% set x = ['ab'] %}{% set y = ['ab'] %}" + strings.Repeat("{% set x = [x, x] %}{% set y = [y, y] %}", 40) + "{{ x == y }}",
 		"shared lists ordered":    "{% set x = ['ab'] %}{% set y = ['ab'] %}" + strings.Repeat("{% set x = [x, x] %}{% set y = [y, y] %}", 40) + "{{ x < y }}",

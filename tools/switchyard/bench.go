@@ -13,6 +13,7 @@ type benchCmd struct {
 	Transfer  benchTransferCmd  `cmd:"" help:"Measure how fast KV blocks and notes get from one worker to another."`
 	Route     benchRouteCmd     `cmd:"" help:"Replay a trace of requests against simulated workers, with any routing policy."`
 	Tokenizer benchTokenizerCmd `cmd:"" help:"Measure how fast text becomes tokens, and tokens text."`
+	Serve     benchServeCmd     `cmd:"" help:"Load a server and measure what its clients see."`
 }
 
 // benchTransferCmd moves blocks between two agents of this process, or to another host.

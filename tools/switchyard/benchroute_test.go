@@ -83,7 +83,7 @@ func TestBenchRouteSaysWhatIsWrong(t *testing.T) {
 
 func TestBenchRouteDefaultsAreTheProducts(t *testing.T) {
 	var c commands
-	parser, err := kong.New(&c, kong.Vars{"data": "", "model": ""})
+	parser, err := kong.New(&c, kong.Vars{"data": "", "model": "", "tokenizers": ""})
 	if err != nil {
 		t.Fatal(err)
 	}

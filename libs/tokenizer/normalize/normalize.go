@@ -34,8 +34,12 @@ type Span struct{ Start, End uint32 }
 // unknown or broken.
 func New(steps []spec.Step) (*Chain, error) {
 	c := &Chain{}
+	grown := 1
 	for i := range steps {
 		s, err := newStep(&steps[i])
+		if err == nil && s != nil {
+			grown, err = checkGrowth(grown, &steps[i], s)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", steps[i].Path, steps[i].Type, err)
 		}

@@ -39,6 +39,7 @@ const (
 const (
 	maxStates  = 4096
 	maxClasses = 250
+	maxWork    = 20_000_000 // some tenths of a second; real patterns need some thousands
 )
 
 // match returns the end of the match that starts at byte at of text, or -1.
@@ -113,6 +114,7 @@ type builder struct {
 	lists   [][]int  // of each state: places in the program
 	states  map[string]int
 	seen    []bool // places of the program, while a transition is made
+	work    int    // places looked at so far
 }
 
 // partition finds the classes and gives each character its own.
@@ -200,6 +202,9 @@ func (b *builder) row(n int) error {
 		if len(b.lists) > maxStates {
 			return fmt.Errorf("the pattern needs more than %d states", maxStates)
 		}
+		if b.work > maxWork {
+			return errors.New("the pattern takes too long to prepare, want a simpler one")
+		}
 	}
 	return nil
 }
@@ -209,6 +214,7 @@ func (b *builder) row(n int) error {
 func (b *builder) step(list []int, class int) (next []int, ended bool) {
 	b.seen = slices.Grow(b.seen[:0], len(b.program.code))[:len(b.program.code)]
 	clear(b.seen)
+	b.work += len(list) + len(b.seen)/16
 	stack := slices.Clone(list)
 	slices.Reverse(stack)
 	for len(stack) > 0 {
@@ -218,6 +224,7 @@ func (b *builder) step(list []int, class int) (next []int, ended bool) {
 			continue
 		}
 		b.seen[at] = true
+		b.work++
 		switch i := b.program.code[at]; i.code {
 		case codeMatch:
 			return next, true
