@@ -22,7 +22,7 @@ import (
 // question is a request that was not read yet.
 type question struct {
 	kind kind
-	read func() (*generationv1.Request, error)
+	read func(*openai.Ignored) (*generationv1.Request, error)
 }
 
 // answer is a request on its way. One goroutine owns it.
@@ -63,7 +63,9 @@ func (s *server) answer(ctx context.Context, q question, out sink) error {
 }
 
 func (s *server) serve(ctx context.Context, a *answer, q question, out sink, x *exchange) error {
-	req, err := q.read()
+	ignored := s.ignored()
+	req, err := q.read(ignored)
+	tell(ctx, ignored)
 	if err != nil {
 		return err
 	}
@@ -128,6 +130,8 @@ func ptr[T any](v T) *T { return &v }
 func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error {
 	tick := time.NewTicker(s.cfg.Keepalive / 2)
 	defer tick.Stop()
+	silent := watch(a, s.cfg)
+	defer silent.stop()
 	quiet := false // nothing was sent since the last tick
 	for {
 		select {
@@ -139,6 +143,7 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 			if err != nil {
 				return err
 			}
+			silent.broken()
 			quiet = false
 			if err := out.chunk(c); err != nil {
 				return err
@@ -151,6 +156,10 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 				}
 			}
 			quiet = !quiet
+		case <-silent.timer.C:
+			if err := silent.check(f.waiting()); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -159,6 +168,8 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 
 // gather collects an answer and passes it on as a whole.
 func (s *server) gather(ctx context.Context, a *answer, f *feed, out sink) error {
+	silent := watch(a, s.cfg)
+	defer silent.stop()
 	var text strings.Builder
 	for {
 		select {
@@ -169,7 +180,12 @@ func (s *server) gather(ctx context.Context, a *answer, f *feed, out sink) error
 			if _, err := a.take(c); err != nil {
 				return err
 			}
+			silent.broken()
 			text.WriteString(c.GetText())
+		case <-silent.timer.C:
+			if err := silent.check(f.waiting()); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -114,6 +114,24 @@ func TestModels(t *testing.T) {
 	}
 }
 
+func TestHEADAnswersAsGETWithoutABody(t *testing.T) {
+	url := serve(t, &processor{}, nil)
+	for path, status := range map[string]int{"/v1/models": 200, "/v1/models/acme/echo": 200, "/v1/models/nobody": 404, "/v1/chat/completions": 405} {
+		get, _ := do(t, http.MethodGet, url+path, "")
+		resp, body := do(t, http.MethodHead, url+path, "")
+		if resp.StatusCode != status || body != "" || path != "/v1/chat/completions" && resp.ContentLength != get.ContentLength {
+			t.Errorf("%s: %d %q, %d bytes, want %d and %d", path, resp.StatusCode, body, resp.ContentLength, status, get.ContentLength)
+		}
+	}
+}
+
+func TestABodyWithoutAContentTypeIsRead(t *testing.T) {
+	url := serve(t, &processor{}, nil)
+	if resp, body := do(t, http.MethodPost, url+"/v1/chat/completions", chatBody("hello", "")); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
 func TestRequestIDsAreEchoed(t *testing.T) {
 	p := &processor{}
 	url := serve(t, p, nil) + "/v1/chat/completions"

@@ -17,18 +17,22 @@ type Config struct {
 	MaxBodyBytes   int           `yaml:"max_body_bytes" help:"largest request body, after decompression as well"`
 	MaxRequests    int           `yaml:"max_requests" help:"requests in flight; one more is answered 429"`
 	RequestTimeout time.Duration `yaml:"request_timeout" help:"how long an answer may take from the request to its end"`
+	FirstToken     time.Duration `yaml:"first_token_timeout" help:"how long an answer may wait for its first token, in queues as well; 0: as long as request_timeout allows"`
+	StreamIdle     time.Duration `yaml:"stream_idle_timeout" help:"longest time without a new token once the first came; then the answer ends with an error and its generation is stopped; 0: no bound"`
 	BodyTimeout    time.Duration `yaml:"body_timeout" help:"how long a client may take to send a body"`
 	WriteTimeout   time.Duration `yaml:"write_timeout" help:"how long a client may leave a piece of an answer unread"`
 	Keepalive      time.Duration `yaml:"keepalive" help:"longest silence within a stream before a comment is sent"`
 	QueueChunks    int           `yaml:"queue_chunks" help:"pieces of one answer that wait for a slow client; then its generation waits"`
+	Strict         bool          `yaml:"strict" help:"refuse parameters that nobody knows; else they are ignored, and the header X-Switchyard-Ignored names them"`
+	CORSOrigins    []string      `yaml:"cors_origins" help:"origins of web pages that may use the API, such as https://chat.example.com; * for all, none if empty"`
 }
 
 // DefaultConfig serves OpenAI clients on port 8000 and runs with an etcd on this host.
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("frontend-0", "127.0.0.1:7001", 10*time.Second), HTTP: ":8000",
-		MaxBodyBytes: 4 << 20, MaxRequests: 1024, QueueChunks: 64,
-		RequestTimeout: 10 * time.Minute, BodyTimeout: time.Minute, WriteTimeout: 30 * time.Second, Keepalive: 15 * time.Second,
+		MaxBodyBytes: 4 << 20, MaxRequests: 1024, QueueChunks: 64, CORSOrigins: []string{},
+		RequestTimeout: 10 * time.Minute, StreamIdle: time.Minute, BodyTimeout: time.Minute, WriteTimeout: 30 * time.Second, Keepalive: 15 * time.Second,
 	}
 }
 
@@ -54,6 +58,19 @@ func (c Config) Validate() error {
 	} {
 		if limit.value <= 0 {
 			return fmt.Errorf("%s is %v, want more than 0", limit.name, limit.value)
+		}
+	}
+	for _, limit := range []struct {
+		name  string
+		value time.Duration
+	}{{"first_token_timeout", c.FirstToken}, {"stream_idle_timeout", c.StreamIdle}} {
+		if limit.value < 0 {
+			return fmt.Errorf("%s is %v, want at least 0", limit.name, limit.value)
+		}
+	}
+	for _, origin := range c.CORSOrigins {
+		if err := checkOrigin(origin); err != nil {
+			return err
 		}
 	}
 	return c.Config.Validate()

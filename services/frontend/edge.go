@@ -47,6 +47,8 @@ func routeOf(path string) route {
 		return route{chatKind.name, http.MethodPost, chatKind.idPrefix}
 	case path == "/v1/completions":
 		return route{textKind.name, http.MethodPost, textKind.idPrefix}
+	case path == "/tokenize" || path == "/detokenize":
+		return route{path[1:], http.MethodPost, "req_"}
 	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
 		return route{"models", http.MethodGet, "req_"}
 	}
@@ -55,24 +57,14 @@ func routeOf(path string) route {
 
 // ServeHTTP implements http.Handler.
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var probe http.Handler
-	switch {
-	case r.URL.Path == "/health":
-		probe = http.HandlerFunc(e.health)
-	case r.URL.Path == "/metrics" && e.metrics != nil:
-		probe = e.metrics
-	default:
-		e.exchange(w, r)
+	if e.cors(w, r) {
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		w.Header().Set("Content-Type", openai.ContentTypeJSON)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		_, _ = w.Write(wrongMethod(r, http.MethodGet).AppendJSON(nil)) // whoever left needs no answer
+	if probe := e.probe(r.URL.Path); probe != nil {
+		serveProbe(w, r, probe)
 		return
 	}
-	probe.ServeHTTP(w, r)
+	e.exchange(w, r)
 }
 
 // exchange serves one request of the OpenAI paths.
@@ -114,6 +106,9 @@ func (e *edge) serve(x *exchange, route route, r *http.Request) error {
 	// The gateway would make metadata, deadlines and methods of what it finds here.
 	inner.Header = http.Header{}
 	inner.RemoteAddr, inner.Host, inner.Body = "", "", http.NoBody
+	if r.Method == http.MethodHead && route.method == http.MethodGet {
+		inner.Method = http.MethodGet // the server leaves out the body
+	}
 	if route.method == http.MethodPost && r.Method == http.MethodPost {
 		if err := e.f.server.admit(r.Context()); err != nil {
 			return err
@@ -149,18 +144,6 @@ func (e *edge) settle(ctx context.Context, x *exchange, route route, r *http.Req
 	}
 	e.f.server.observe.count(ctx, route.kind, status)
 	e.f.deps.Logger.LogAttrs(telemetry.WithRequestID(ctx, x.id), level, "request ended", attrs...)
-}
-
-// health answers 200 once a model can be asked for, and 503 again during the drain.
-func (e *edge) health(w http.ResponseWriter, _ *http.Request) {
-	status, body := http.StatusOK, `{"status":"ok"}`
-	if !e.f.ready.Load() {
-		status, body = http.StatusServiceUnavailable, `{"status":"unavailable"}`
-	}
-	w.Header().Set("Content-Type", openai.ContentTypeJSON)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body)) // a prober that left needs no answer
 }
 
 // newID draws an id that nobody can guess.

@@ -35,7 +35,7 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 		{"POST", chat, `{"model":"acme/echo","messages":[]}`, json, 400, "messages", "empty_array"},
 		{"POST", chat, chatBody("x", `,"n":2`), json, 400, "n", "unsupported_value"},
 		{"POST", chat, chatBody("x", `,"n":2,"stream":true`), json, 400, "n", "unsupported_value"},
-		{"POST", chat, chatBody("x", `,"stream":true,"what":1`), json, 400, "what", "unknown_parameter"},
+		{"POST", chat, chatBody("x", `,"stream":true,"stream_options":{"what":1}`), json, 400, "stream_options.what", "unknown_parameter"},
 		{"POST", chat, `{"model":"other","messages":[{"role":"user","content":"x"}]}`, json, 404, "model", "model_not_found"},
 		{"POST", chat, `{"model":"other","messages":[{"role":"user","content":"x"}],"stream":true}`, json, 404, "model", "model_not_found"},
 		{"POST", "/v1/completions", `{"model":"acme/echo"}`, json, 400, "prompt", "missing_required_parameter"},
@@ -44,6 +44,12 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 		{"POST", chat, chatBody("x", ""), []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "null", "unsupported_content_type"},
 		{"POST", chat, chatBody("x", ""), append(json, "Content-Encoding", "br"), 415, "null", "unsupported_content_encoding"},
 		{"POST", chat, chatBody("x", ""), append(json, "Content-Encoding", "gzip"), 400, "null", "null"},
+		{"POST", chat, chatBody("x", ""), []string{"Content-Type", "application/jsonx"}, 415, "null", "unsupported_content_type"},
+		{"POST", "/tokenize", `{}`, []string{"Content-Type", "text/plain"}, 415, "null", "unsupported_content_type"},
+		{"POST", "/detokenize", strings.Repeat(" ", 1001), json, 413, "null", "request_too_large"},
+		{"POST", chat, `{"model":"acme/echo","messages":null}`, json, 400, "messages", "invalid_type"},
+		{"POST", chat, `{"model":null,"messages":[]}`, json, 400, "model", "missing_required_parameter"},
+		{"POST", "/tokenize", `{"model":"acme/echo","prompt":null}`, json, 400, "prompt", "missing_required_parameter"},
 		{"GET", chat, ``, nil, 405, "null", "method_not_supported"},
 		{"PUT", "/v1/completions", `{}`, json, 405, "null", "method_not_supported"},
 		{"POST", "/v1/models", `{}`, json, 405, "null", "method_not_supported"},
@@ -51,7 +57,7 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 		{"GET", "/v1/models/nobody", ``, nil, 404, "model", "model_not_found"},
 		{"GET", "/v1/models/", ``, nil, 404, "model", "model_not_found"},
 		{"GET", "/v1/modelsx", ``, nil, 404, "null", "unknown_url"},
-		{"POST", "/v1/embeddings", `{}`, json, 404, "null", "unknown_url"},
+		{"POST", "/v1/embeddingsx", `{}`, json, 404, "null", "unknown_url"},
 		{"POST", chat + "/", chatBody("x", ""), json, 404, "null", "unknown_url"},
 		{"GET", "/", ``, nil, 404, "null", "unknown_url"},
 		{"GET", "/metrics", ``, nil, 404, "null", "unknown_url"},
@@ -65,10 +71,7 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 		}
 		if c.status == 405 {
 			want := "POST"
-			switch {
-			case strings.HasPrefix(c.path, "/v1/models"):
-				want = "GET"
-			case c.path == "/health":
+			if strings.HasPrefix(c.path, "/v1/models") || c.path == "/health" {
 				want = "GET, HEAD"
 			}
 			if got := resp.Header.Get("Allow"); got != want {

@@ -110,6 +110,9 @@ func (x *exchange) fail(e *openai.Error) {
 	if after := e.RetryAfterHeader(); after != "" {
 		x.Header().Set("Retry-After", after)
 	}
+	if e.HTTPStatus == http.StatusNotImplemented {
+		x.Header().Set("X-Should-Retry", "false") // OpenAI's SDKs retry what is above 499
+	}
 }
 
 // finish writes what is left. The handler calls it last.

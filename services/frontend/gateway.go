@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -51,6 +52,10 @@ func encode(ctx context.Context, message proto.Message) (any, error) {
 	case *frontendv1.CompletionsResponse:
 		x.streaming = m.GetCompletion() == nil
 		data = x.encoder.AppendCompletion(data, m)
+	case *frontendv1.TokenizeResponse:
+		data = openai.AppendTokenized(data, m)
+	case *frontendv1.DetokenizeResponse:
+		data = openai.AppendDetokenized(data, m)
 	case *frontendv1.ListModelsResponse:
 		data = openai.AppendModels(data, m.GetModels())
 	case *frontendv1.RetrieveModelResponse:
@@ -79,12 +84,24 @@ func onStreamError(ctx context.Context, err error) *status.Status {
 func onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, r *http.Request, httpStatus int) {
 	x := exchangeOf(r.Context())
 	if httpStatus != http.StatusMethodNotAllowed {
+		if openai.NotServed(r.URL.Path) {
+			x.fail(openai.NotImplemented(fmt.Sprintf("%s is not served here.", r.URL.Path)))
+			return
+		}
 		x.fail(openai.Refuse(http.StatusNotFound, "unknown_url", "", "Unknown request URL: %s %s. Please check the URL for typos.", r.Method, r.URL.Path))
 		return
 	}
 	allow := routeOf(r.URL.Path).method
-	x.Header().Set("Allow", allow)
+	x.Header().Set("Allow", allowed(allow))
 	x.fail(wrongMethod(r, allow))
+}
+
+// allowed is the value of an Allow header: whoever answers GET answers HEAD.
+func allowed(method string) string {
+	if method == http.MethodGet {
+		return "GET, HEAD"
+	}
+	return method
 }
 
 func wrongMethod(r *http.Request, allow string) *openai.Error {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -37,8 +38,11 @@ type processor struct {
 	processorv1.UnimplementedProcessorServer
 	handler func(*generationv1.Request, sender) error
 
-	mu   sync.Mutex
-	last *generationv1.Request
+	bare atomic.Bool // it serves no model
+
+	mu       sync.Mutex
+	last     *generationv1.Request
+	tokenize *processorv1.TokenizeRequest
 }
 
 func (p *processor) Generate(in *processorv1.GenerateRequest, out sender) error {
@@ -58,7 +62,43 @@ func (p *processor) request() *generationv1.Request {
 }
 
 func (p *processor) Models(context.Context, *processorv1.ModelsRequest) (*processorv1.ModelsResponse, error) {
+	if p.bare.Load() {
+		return &processorv1.ModelsResponse{}, nil
+	}
 	return &processorv1.ModelsResponse{Models: []*processorv1.Model{{Name: model, ContextTokens: 8192, CreatedUnix: 1700000000}, {Name: "b"}}}, nil
+}
+
+// Tokenize makes a token of each byte.
+func (p *processor) Tokenize(_ context.Context, in *processorv1.TokenizeRequest) (*processorv1.TokenizeResponse, error) {
+	p.mu.Lock()
+	p.tokenize = in
+	p.mu.Unlock()
+	if in.GetRequest().GetModel() != model {
+		return nil, rpc.NotFound("model", in.GetRequest().GetModel())
+	}
+	out := &processorv1.TokenizeResponse{ContextTokens: 8192}
+	for _, b := range []byte(in.GetRequest().GetText()) {
+		out.Tokens = append(out.Tokens, uint32(b))
+		if in.GetReturnTexts() {
+			out.Texts = append(out.Texts, string(rune(b)))
+		}
+	}
+	return out, nil
+}
+
+// Detokenize makes a byte of each token.
+func (p *processor) Detokenize(_ context.Context, in *processorv1.DetokenizeRequest) (*processorv1.DetokenizeResponse, error) {
+	if in.GetRequest().GetModel() != model {
+		return nil, rpc.NotFound("model", in.GetRequest().GetModel())
+	}
+	var text []byte
+	for _, id := range in.GetRequest().GetTokenIds().GetIds() {
+		if id > 127 {
+			return nil, rpc.InvalidArgument("tokens", "want ASCII")
+		}
+		text = append(text, byte(id))
+	}
+	return &processorv1.DetokenizeResponse{Text: string(text)}, nil
 }
 
 // echo answers a request.

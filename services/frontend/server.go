@@ -49,11 +49,11 @@ func (s *server) leave(ctx context.Context) {
 func (s *server) ChatCompletions(in *frontendv1.ChatCompletionsRequest, out grpc.ServerStreamingServer[frontendv1.ChatCompletionsResponse]) error {
 	return s.answer(out.Context(), question{
 		kind: chatKind,
-		read: func() (*generationv1.Request, error) {
+		read: func(ignored *openai.Ignored) (*generationv1.Request, error) {
 			if typed := in.GetTyped(); typed != nil {
 				return typed, openai.CheckChat(typed)
 			}
-			return openai.ParseChat(in.GetJson())
+			return openai.ParseChat(in.GetJson(), ignored)
 		},
 	}, chatSink{out})
 }
@@ -62,11 +62,11 @@ func (s *server) ChatCompletions(in *frontendv1.ChatCompletionsRequest, out grpc
 func (s *server) Completions(in *frontendv1.CompletionsRequest, out grpc.ServerStreamingServer[frontendv1.CompletionsResponse]) error {
 	return s.answer(out.Context(), question{
 		kind: textKind,
-		read: func() (*generationv1.Request, error) {
+		read: func(ignored *openai.Ignored) (*generationv1.Request, error) {
 			if typed := in.GetTyped(); typed != nil {
 				return typed, openai.CheckCompletion(typed)
 			}
-			return openai.ParseCompletion(in.GetJson())
+			return openai.ParseCompletion(in.GetJson(), ignored)
 		},
 	}, textSink{out})
 }

@@ -57,27 +57,37 @@ func (p *Processor) generate(ctx context.Context, req *generationv1.Request, emi
 func (p *Processor) prompt(ctx context.Context, req *generationv1.Request) (base *generationv1.Sequence, err error) {
 	ctx, span := p.tracer.Start(ctx, "processor.prompt")
 	defer func() { endSpan(span, err) }()
-	switch req.GetModel() {
-	case p.deps.Model.Name:
-	case "":
-		return nil, rpc.InvalidArgument("model", "is empty, want the name of a model")
-	default:
-		return nil, rpc.NotFound("model", req.GetModel())
+	if err := p.checkModel(req.GetModel()); err != nil {
+		return nil, err
 	}
 	if err := p.destination(req.GetDecodeWorker()); err != nil {
 		return nil, err
 	}
-	contextTokens := p.deps.Model.ContextTokens
-	if workers := p.workers.state().contextTokens; workers > 0 {
-		contextTokens = min(contextTokens, workers)
-	}
-	base, err = p.builder.Build(ctx, req, contextTokens)
+	base, err = p.builder.Build(ctx, req, p.contextTokens())
 	if err != nil {
 		return nil, err
 	}
 	span.SetAttributes(attribute.Int("switchyard.prompt_tokens", len(base.GetPrompt())), attribute.Int("switchyard.max_tokens", int(base.GetMaxTokens())))
 	p.metrics.promptTokens.Add(ctx, int64(len(base.GetPrompt())))
 	return base, nil
+}
+
+func (p *Processor) checkModel(name string) error {
+	switch name {
+	case p.deps.Model.Name:
+		return nil
+	case "":
+		return rpc.InvalidArgument("model", "is empty, want the name of a model")
+	}
+	return rpc.NotFound("model", name)
+}
+
+// contextTokens is the longest sequence that model and workers admit.
+func (p *Processor) contextTokens() int {
+	if workers := p.workers.state().contextTokens; workers > 0 {
+		return min(p.deps.Model.ContextTokens, workers)
+	}
+	return p.deps.Model.ContextTokens
 }
 
 // destination checks the name of the worker that a request wants; empty: any.

@@ -85,6 +85,12 @@ func appendFinish(dst []byte, r generationv1.FinishReason) []byte {
 	return append(dst, "null"...)
 }
 
+// AppendVersion appends the answer of /version, which is vLLM's.
+func AppendVersion(dst []byte, version string) []byte {
+	dst = appendQuoted(append(dst, `{"version":`...), version)
+	return append(dst, '}')
+}
+
 // AppendModels appends the list of models.
 func AppendModels(dst []byte, models []*frontendv1.Model) []byte {
 	dst = append(dst, `{"object":"list","data":[`...)

@@ -51,7 +51,7 @@ func (p *parser) chatMember(name string) error {
 	if u, ok := unbuiltChat(name); ok {
 		return p.onlyDefault(u)
 	}
-	return p.unrecognized()
+	return p.unknown(name)
 }
 
 // readMetadata checks what labels a stored completion; nothing is stored, so it ends here.
@@ -212,9 +212,7 @@ func (p *parser) readPart() (string, error) {
 			if kind != "" {
 				return foreign
 			}
-			if err := p.dec.SkipValue(); err != nil { // bounded by the decoder's own limit of depth
-				return p.syntax(err)
-			}
+			err = p.skip()
 		}
 		return err
 	})

@@ -17,7 +17,7 @@ func (p *parser) completionMember(name string) error {
 	if u, ok := unbuiltCompletion(name); ok {
 		return p.onlyDefault(u)
 	}
-	return p.unrecognized()
+	return p.unknown(name)
 }
 
 // readPrompt reads a text, an array of token ids, or an array that holds one of the two.
@@ -62,19 +62,24 @@ func (p *parser) readPromptText(want string) error {
 }
 
 func (p *parser) readTokenIDs() error {
+	if err := p.readIDs(); err != nil {
+		return err
+	}
+	if len(p.req.GetTokenIds().GetIds()) == 0 {
+		return emptyArray("prompt[0]")
+	}
+	return nil
+}
+
+// readIDs reads an array of token ids; there may be none.
+func (p *parser) readIDs() error {
 	var ids []uint32
 	err := p.array(func(int) (err error) {
 		ids, err = p.appendTokenID(ids)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if len(ids) == 0 {
-		return emptyArray("prompt[0]")
-	}
 	p.setTokenIDs(ids)
-	return nil
+	return err
 }
 
 func (p *parser) setTokenIDs(ids []uint32) {

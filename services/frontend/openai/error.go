@@ -80,6 +80,8 @@ var grpcCodes = map[int]codes.Code{
 	http.StatusRequestEntityTooLarge: codes.InvalidArgument,
 	http.StatusUnsupportedMediaType:  codes.InvalidArgument,
 	http.StatusNotFound:              codes.NotFound,
+	http.StatusGatewayTimeout:        codes.DeadlineExceeded,
+	http.StatusNotImplemented:        codes.Unimplemented,
 	http.StatusMethodNotAllowed:      codes.Unimplemented,
 	http.StatusTooManyRequests:       codes.ResourceExhausted,
 	http.StatusServiceUnavailable:    codes.Unavailable,
@@ -128,6 +130,16 @@ func Overloaded(message string, retryAfter time.Duration) *Error {
 // Unavailable is a 503.
 func Unavailable(message string, retryAfter time.Duration) *Error {
 	return &Error{HTTPStatus: http.StatusServiceUnavailable, Type: typeServer, Code: "service_unavailable", Message: message, RetryAfter: retryAfter}
+}
+
+// TimedOut is a 504.
+func TimedOut(message string) *Error {
+	return &Error{HTTPStatus: http.StatusGatewayTimeout, Type: typeServer, Code: "timeout", Message: message}
+}
+
+// NotImplemented is a 501.
+func NotImplemented(message string) *Error {
+	return &Error{HTTPStatus: http.StatusNotImplemented, Type: typeServer, Code: "not_implemented", Message: message}
 }
 
 // Broken is a 500 whose cause only the log tells.

@@ -51,6 +51,10 @@ func (Marshaler) Unmarshal(data []byte, v any) error {
 		v.Request = &frontendv1.ChatCompletionsRequest_Json{Json: data}
 	case *frontendv1.CompletionsRequest:
 		v.Request = &frontendv1.CompletionsRequest_Json{Json: data}
+	case *frontendv1.TokenizeRequest:
+		v.Request = &frontendv1.TokenizeRequest_Json{Json: data}
+	case *frontendv1.DetokenizeRequest:
+		v.Request = &frontendv1.DetokenizeRequest_Json{Json: data}
 	default:
 		return fmt.Errorf("no request body goes into a %T", v)
 	}

@@ -10,9 +10,10 @@ import (
 const maxStop = 4
 
 // ParseChat reads the body of POST /v1/chat/completions. The result has no request id and,
-// unless the client gave one, no seed. An error is an *Error.
-func ParseChat(body []byte) (*generationv1.Request, error) {
-	p := newParser(body)
+// unless the client gave one, no seed. Parameters that nobody knows go into ignored; nil
+// refuses them. An error is an *Error.
+func ParseChat(body []byte, ignored *Ignored) (*generationv1.Request, error) {
+	p := newParser(body, ignored)
 	if err := p.parse(p.chatMember); err != nil {
 		return nil, err
 	}
@@ -20,8 +21,8 @@ func ParseChat(body []byte) (*generationv1.Request, error) {
 }
 
 // ParseCompletion reads the body of POST /v1/completions, as ParseChat does.
-func ParseCompletion(body []byte) (*generationv1.Request, error) {
-	p := newParser(body)
+func ParseCompletion(body []byte, ignored *Ignored) (*generationv1.Request, error) {
+	p := newParser(body, ignored)
 	if err := p.parse(p.completionMember); err != nil {
 		return nil, err
 	}
@@ -37,25 +38,15 @@ type parser struct {
 	streamOptions                  bool
 }
 
-func newParser(body []byte) *parser {
-	return &parser{reader: newReader(body), req: &generationv1.Request{
+func newParser(body []byte, ignored *Ignored) *parser {
+	return &parser{reader: newReader(body, ignored), req: &generationv1.Request{
 		Sampling: &generationv1.Sampling{},
 		Limits:   &generationv1.Limits{},
 	}}
 }
 
 func (p *parser) parse(member func(string) error) error {
-	if kind := p.dec.PeekKind(); kind > 0 && kind != '{' {
-		tok, err := p.token()
-		if err != nil {
-			return err
-		}
-		return bad("invalid_type", "", "Invalid type for the request body: expected an object, but got %s instead.", describe(tok))
-	}
-	if err := p.object(member); err != nil {
-		return err
-	}
-	if err := p.end(); err != nil {
+	if err := p.whole(member); err != nil {
 		return err
 	}
 	return p.settle()
@@ -212,10 +203,4 @@ func (p *parser) readStreamOptions() error {
 		}
 		return p.unrecognized()
 	})
-}
-
-// unrecognized refuses the member whose name was just read.
-func (p *parser) unrecognized() error {
-	param := p.param()
-	return bad("unknown_parameter", param, "Unrecognized request argument supplied: %s", param)
 }

@@ -44,6 +44,8 @@ func TestChatRequestsAreRead(t *testing.T) {
 			"parallel_tool_calls":true,"frequency_penalty":0,"presence_penalty":-0.0,"logit_bias":{},"logprobs":false,"top_logprobs":null,
 			"response_format":{"type":"text"},"store":false,"user":"u","metadata":{"a":"b"},"modalities":["text"],"audio":null,
 			"service_tier":"auto","reasoning_effort":null,"prediction":null,"verbosity":"medium","safety_identifier":"x","prompt_cache_key":null,
+			"min_p":0,"repetition_penalty":1.0,"min_tokens":0,"ignore_eos":false,"skip_special_tokens":true,"stop_token_ids":[],
+			"chat_template_kwargs":{},"continue_final_message":false,"add_generation_prompt":true,"cache_salt":null,
 			"stream":null,"stop":null,"seed":null,"temperature":null,"top_p":null,"max_tokens":null,"max_completion_tokens":null,"stream_options":null}`,
 			&generationv1.Request{Input: chat(hi)}},
 		{"a session", `{"model":"m","prompt_cache_key":"k","messages":[{"role":"user","content":"hi"}]}`, &generationv1.Request{Input: chat(hi), Session: "k"}},
@@ -63,7 +65,7 @@ func TestChatRequestsAreRead(t *testing.T) {
 			&generationv1.Request{Input: chat(hi), Sampling: &generationv1.Sampling{TopP: ptr(float32(1e-45))}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ParseChat([]byte(c.body))
+			got, err := ParseChat([]byte(c.body), nil)
 			compare(t, got, err, c.want)
 		})
 	}
@@ -83,7 +85,7 @@ func TestCompletionRequestsAreRead(t *testing.T) {
 			&generationv1.Request{Input: text}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ParseCompletion([]byte(c.body))
+			got, err := ParseCompletion([]byte(c.body), nil)
 			compare(t, got, err, c.want)
 		})
 	}
@@ -136,6 +138,9 @@ func TestBadChatRequestsNameTheParameter(t *testing.T) {
 		{message(`{"role":"user","content":[{"type":"text","text":"x","cache":1}]}`), "messages[1].content[0].cache", "unknown_parameter", ""},
 		{message(`{"role":"user","content":"x","extra":1}`), "messages[1].extra", "unknown_parameter", ""},
 		{message(`{"role":"assistant","content":"x","tool_calls":[{}]}`), "messages[1].tool_calls", "unsupported_value", ""},
+		{with(`"repetition_penalty":1.1`), "repetition_penalty", "unsupported_value", ""},
+		{with(`"ignore_eos":true`), "ignore_eos", "unsupported_value", ""},
+		{with(`"guided_json":{}`), "guided_json", "unsupported_parameter", ""},
 		{with(`"frobnicate":1`), "frobnicate", "unknown_parameter", "Unrecognized request argument supplied: frobnicate"},
 		{with(`"n":2`), "n", "unsupported_value", "Only the default (1) or null"},
 		{with(`"n":"1"`), "n", "invalid_type", "expected an integer, but got a string"},
@@ -182,7 +187,7 @@ func TestBadChatRequestsNameTheParameter(t *testing.T) {
 		{with(`"model":"again"`), "model", "", "duplicate"},
 		{with(`"prompt":"x"`), "prompt", "unknown_parameter", ""},
 	} {
-		_, err := ParseChat([]byte(c.body))
+		_, err := ParseChat([]byte(c.body), nil)
 		expect(t, c.body, err, c.param, c.code, c.message)
 	}
 }
@@ -209,7 +214,7 @@ func TestBadCompletionRequestsNameTheParameter(t *testing.T) {
 		{with(`"prompt":"x","max_completion_tokens":1`), "max_completion_tokens", "unknown_parameter", ""},
 		{with(`"prompt":"x",` + okMessages), "messages", "unknown_parameter", ""},
 	} {
-		_, err := ParseCompletion([]byte(c.body))
+		_, err := ParseCompletion([]byte(c.body), nil)
 		expect(t, c.body, err, c.param, c.code, c.message)
 	}
 }
@@ -240,7 +245,7 @@ func TestBrokenJSONTellsThePosition(t *testing.T) {
 		{`"x"`, "expected an object, but got a string"},
 		{`not json`, "at byte 1"},
 	} {
-		_, err := ParseChat([]byte(c.body))
+		_, err := ParseChat([]byte(c.body), nil)
 		expect(t, c.body, err, "", code(err), c.message)
 	}
 }
@@ -265,7 +270,7 @@ func TestBombsAreCheap(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := ParseChat([]byte(body))
+		_, err := ParseChat([]byte(body), &Ignored{})
 		runtime.ReadMemStats(&after)
 		if err == nil {
 			t.Errorf("%s: accepted", name)
@@ -285,8 +290,10 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\u00e9"}]}],"stream":true,"stream_options":{"include_usage":true}}`))
 	f.Add([]byte(`{"model":"m","prompt":[["a"]],"logit_bias":{},"tools":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, parse := range []func([]byte) (*generationv1.Request, error){ParseChat, ParseCompletion} {
-			req, err := parse(body)
+		for _, parse := range []func([]byte, *Ignored) (*generationv1.Request, error){ParseChat, ParseCompletion} {
+			ignored := &Ignored{}
+			req, err := parse(body, ignored)
+			checkHeader(t, ignored.Header())
 			if err == nil {
 				if err := check(req); err != nil || req.GetInput() == nil {
 					t.Errorf("accepted %v: %v", req, err)
@@ -307,7 +314,7 @@ func BenchmarkParseChat(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseChat(body); err != nil {
+		if _, err := ParseChat(body, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

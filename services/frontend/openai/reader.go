@@ -13,13 +13,29 @@ import (
 // reader reads JSON token by token and makes OpenAI errors. A param that an error names is
 // where the reader stands, worked out only then.
 type reader struct {
-	dec  *jsontext.Decoder
-	body []byte
+	dec     *jsontext.Decoder
+	body    []byte
+	ignored *Ignored // nil: what is unknown is refused
 }
 
-func newReader(body []byte) reader {
+func newReader(body []byte, ignored *Ignored) reader {
 	// A bytes.Buffer is read in place. The defaults refuse duplicates and invalid UTF-8.
-	return reader{dec: jsontext.NewDecoder(bytes.NewBuffer(body)), body: body}
+	return reader{dec: jsontext.NewDecoder(bytes.NewBuffer(body)), body: body, ignored: ignored}
+}
+
+// whole reads a body, which is one object, calling member after each name.
+func (r *reader) whole(member func(name string) error) error {
+	if kind := r.dec.PeekKind(); kind > 0 && kind != '{' {
+		tok, err := r.token()
+		if err != nil {
+			return err
+		}
+		return bad("invalid_type", "", "Invalid type for the request body: expected an object, but got %s instead.", describe(tok))
+	}
+	if err := r.object(member); err != nil {
+		return err
+	}
+	return r.end()
 }
 
 // token reads the next token.
@@ -29,6 +45,29 @@ func (r *reader) token() (jsontext.Token, error) {
 		return tok, r.syntax(err)
 	}
 	return tok, nil
+}
+
+// unknown skips a member of the body that nobody knows, or refuses it.
+func (r *reader) unknown(name string) error {
+	if r.ignored == nil {
+		return r.unrecognized()
+	}
+	r.ignored.add(name)
+	return r.skip()
+}
+
+// skip reads a value of any kind. The decoder bounds its depth.
+func (r *reader) skip() error {
+	if err := r.dec.SkipValue(); err != nil {
+		return r.syntax(err)
+	}
+	return nil
+}
+
+// unrecognized refuses the member whose name was just read.
+func (r *reader) unrecognized() error {
+	param := r.param()
+	return bad("unknown_parameter", param, "Unrecognized request argument supplied: %s", param)
 }
 
 // null reads a null if one is next.

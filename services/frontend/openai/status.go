@@ -103,11 +103,11 @@ func fromCode(st *status.Status, d details) *Error {
 	case codes.Unavailable:
 		return Unavailable(d.say(st, "The model cannot be served right now. Try again later."), d.retryAfter)
 	case codes.DeadlineExceeded:
-		return &Error{HTTPStatus: http.StatusGatewayTimeout, Type: typeServer, Code: "timeout", Message: "The request took longer than the server allows."}
+		return TimedOut("The request took longer than the server allows.")
 	case codes.Canceled:
 		return &Error{HTTPStatus: StatusClientClosedRequest, Type: typeInvalidRequest, Code: "request_cancelled", Message: "The request was cancelled."}
 	case codes.Unimplemented:
-		return &Error{HTTPStatus: http.StatusNotImplemented, Type: typeServer, Code: "not_implemented", Message: st.Message()}
+		return NotImplemented(st.Message())
 	default:
 		e := Broken(st.Err())
 		e.Message = d.say(st, e.Message)

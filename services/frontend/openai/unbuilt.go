@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// unbuilt is a parameter that OpenAI has and we do not yet: null and the values that ask
-// for nothing are accepted, all others refused.
+// unbuilt is a parameter that OpenAI or other servers have and we do not yet: null and the
+// values that ask for nothing are accepted, all others refused.
 type unbuilt struct {
 	want     string   // the type, in the words of an error
 	kinds    string   // the kinds of JSON token that can begin it
@@ -24,6 +24,35 @@ func unbuiltShared(name string) (unbuilt, bool) {
 		return unbuilt{"a decimal", "0", []string{"0"}}, true
 	case "logit_bias":
 		return unbuilt{"an object", "{", []string{"{}"}}, true
+	}
+	return unbuiltExtra(name)
+}
+
+// unbuiltExtra holds what other servers know beyond OpenAI and would change an answer.
+func unbuiltExtra(name string) (unbuilt, bool) {
+	switch name {
+	case "min_p", "typical_p":
+		return unbuilt{"a decimal", "0", []string{"0"}}, true
+	case "min_tokens", "priority":
+		return unbuilt{"an integer", "0", []string{"0"}}, true
+	case "repetition_penalty", "length_penalty":
+		return unbuilt{"a decimal", "0", []string{"1"}}, true
+	case "ignore_eos", "use_beam_search", "include_stop_str_in_output", "return_token_ids", "return_tokens_as_token_ids":
+		return unbuilt{"a boolean", "tf", []string{"false"}}, true
+	case "skip_special_tokens", "spaces_between_special_tokens":
+		return unbuilt{"a boolean", "tf", []string{"true"}}, true
+	case "stop_token_ids", "bad_words", "allowed_token_ids", "logits_processors":
+		return unbuilt{"an array", "[", []string{"[]"}}, true
+	case "prompt_logprobs", "truncate_prompt_tokens":
+		return unbuilt{"an integer", "0", nil}, true
+	case "cache_salt", "guided_regex", "guided_grammar":
+		return unbuilt{"a string", `"`, nil}, true
+	case "guided_json":
+		return unbuilt{"a string or an object", `"{`, nil}, true
+	case "guided_choice":
+		return unbuilt{"an array", "[", nil}, true
+	case "structured_outputs":
+		return unbuilt{"an object", "{", nil}, true
 	}
 	return unbuilt{}, false
 }
@@ -50,6 +79,14 @@ func unbuiltChat(name string) (unbuilt, bool) {
 		return unbuilt{"a string", `"`, []string{`"auto"`, `"default"`}}, true
 	case "prompt_cache_retention":
 		return unbuilt{"a string", `"`, []string{`"in_memory"`}}, true
+	case "add_generation_prompt":
+		return unbuilt{"a boolean", "tf", []string{"true"}}, true
+	case "continue_final_message", "add_special_tokens":
+		return unbuilt{"a boolean", "tf", []string{"false"}}, true
+	case "chat_template":
+		return unbuilt{"a string", `"`, nil}, true
+	case "chat_template_kwargs":
+		return unbuilt{"an object", "{", []string{"{}"}}, true
 	}
 	return unbuiltShared(name)
 }
@@ -64,6 +101,8 @@ func unbuiltCompletion(name string) (unbuilt, bool) {
 		return unbuilt{"an integer", "0", nil}, true
 	case "suffix":
 		return unbuilt{"a string", `"`, []string{`""`}}, true
+	case "add_special_tokens":
+		return unbuilt{"a boolean", "tf", []string{"true"}}, true
 	}
 	return unbuiltShared(name)
 }

@@ -14,14 +14,14 @@ import (
 )
 
 // chat renders a conversation up to where the answer begins, and tokenizes it.
-func (b *Builder) chat(ctx context.Context, chat *generationv1.Chat) ([]sequence.Token, error) {
+func (b *Builder) chat(ctx context.Context, chat *generationv1.Chat, generationPrompt bool) ([]sequence.Token, error) {
 	if len(chat.GetMessages()) == 0 {
 		return nil, rpc.InvalidArgument("messages", "is empty, want at least one message")
 	}
 	if b.cfg.Template == nil {
 		return nil, rpc.InvalidArgument("messages", "the model has no chat template, want a prompt for completions")
 	}
-	in := chattemplate.Input{AddGenerationPrompt: true, BOS: b.cfg.BOS, EOS: b.cfg.EOS}
+	in := chattemplate.Input{AddGenerationPrompt: generationPrompt, BOS: b.cfg.BOS, EOS: b.cfg.EOS}
 	for i, m := range chat.GetMessages() {
 		if m.GetRole() == "" {
 			return nil, rpc.InvalidArgument(fmt.Sprintf("messages[%d].role", i), "is empty, want system, user, assistant, developer or tool")

@@ -68,13 +68,12 @@ func (b *Builder) Build(ctx context.Context, req *generationv1.Request, contextT
 	if l := req.GetLimits(); l != nil && l.MaxTokens != nil && l.GetMaxTokens() == 0 {
 		return nil, rpc.InvalidArgument("max_tokens", "is 0, want at least 1")
 	}
-	select {
-	case b.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	tokens, field, err := b.tokens(ctx, req)
-	<-b.slots
+	var tokens []sequence.Token
+	var field string
+	err = b.slot(ctx, func() (err error) {
+		tokens, field, err = b.tokens(ctx, req)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -92,38 +91,57 @@ func (b *Builder) Build(ctx context.Context, req *generationv1.Request, contextT
 func (b *Builder) tokens(ctx context.Context, req *generationv1.Request) (tokens []sequence.Token, field string, err error) {
 	switch in := req.GetInput().(type) {
 	case *generationv1.Request_Chat:
-		tokens, err = b.chat(ctx, in.Chat)
+		tokens, err = b.chat(ctx, in.Chat, true)
 		return tokens, "messages", err
 	case *generationv1.Request_Text:
-		tokens, err = b.text(in.Text)
-		return tokens, "prompt", err
+		tokens = b.text(in.Text)
+		if len(tokens) == 0 {
+			return nil, "", noTokens()
+		}
+		return tokens, "prompt", nil
 	case *generationv1.Request_TokenIds:
-		return in.TokenIds.GetIds(), "prompt", b.check(in.TokenIds.GetIds())
+		if len(in.TokenIds.GetIds()) == 0 {
+			return nil, "", noTokens()
+		}
+		return in.TokenIds.GetIds(), "prompt", b.check("prompt", in.TokenIds.GetIds())
 	default:
 		return nil, "", rpc.InvalidArgument("prompt", "neither messages nor a prompt is set, want one of them")
 	}
 }
 
-func (b *Builder) text(text string) ([]sequence.Token, error) {
-	tokens := b.cfg.Tokenizer.Encode(nil, text, tokenizer.WithSpecial)
-	bos, ok := b.cfg.Tokenizer.BOS()
-	if ok && b.cfg.Tokenizer.AddBOS() && (len(tokens) == 0 || tokens[0] != bos) {
-		tokens = append([]sequence.Token{bos}, tokens...)
+// slot calls f when it is its turn.
+func (b *Builder) slot(ctx context.Context, f func() error) error {
+	select {
+	case b.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if len(tokens) == 0 {
-		return nil, rpc.InvalidArgument("prompt", "has no tokens, want at least one")
-	}
-	return tokens, nil
+	defer func() { <-b.slots }()
+	return f()
 }
 
-func (b *Builder) check(ids []sequence.Token) error {
-	if len(ids) == 0 {
-		return rpc.InvalidArgument("prompt", "has no tokens, want at least one")
+// text gives the tokens of a text as it is completed: with the one that begins it.
+func (b *Builder) text(text string) []sequence.Token {
+	return b.begin(b.cfg.Tokenizer.Encode(nil, text, tokenizer.WithSpecial))
+}
+
+// begin puts the token before a text that the model wants there, unless it is there.
+func (b *Builder) begin(tokens []sequence.Token) []sequence.Token {
+	bos, ok := b.cfg.Tokenizer.BOS()
+	if ok && b.cfg.Tokenizer.AddBOS() && (len(tokens) == 0 || tokens[0] != bos) {
+		return append([]sequence.Token{bos}, tokens...)
 	}
+	return tokens
+}
+
+func noTokens() error { return rpc.InvalidArgument("prompt", "has no tokens, want at least one") }
+
+// check makes sure that the ids of a field are in the vocabulary.
+func (b *Builder) check(field string, ids []sequence.Token) error {
 	vocabulary := b.cfg.Tokenizer.VocabTokens()
 	for i, id := range ids {
 		if int(id) >= vocabulary {
-			return rpc.InvalidArgument("prompt", fmt.Sprintf("token %d is %d, want less than the vocabulary's %d", i, id, vocabulary))
+			return rpc.InvalidArgument(field, fmt.Sprintf("token %d is %d, want less than the vocabulary's %d", i, id, vocabulary))
 		}
 	}
 	return nil

@@ -525,6 +525,315 @@ func (*Keepalive) Descriptor() ([]byte, []int) {
 	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{5}
 }
 
+// TokenizeRequest comes in one of two dialects.
+type TokenizeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Request:
+	//
+	//	*TokenizeRequest_Json
+	//	*TokenizeRequest_Typed
+	Request isTokenizeRequest_Request `protobuf_oneof:"request"`
+	// Whether to begin with the token that the model wants before a text. Unset: a text does, a chat
+	// does not, since its template writes all that it needs.
+	AddSpecialTokens *bool `protobuf:"varint,3,opt,name=add_special_tokens,json=addSpecialTokens,proto3,oneof" json:"add_special_tokens,omitempty"`
+	// Whether a chat ends with the head of the answer. Unset: it does.
+	AddGenerationPrompt *bool `protobuf:"varint,4,opt,name=add_generation_prompt,json=addGenerationPrompt,proto3,oneof" json:"add_generation_prompt,omitempty"`
+	// Whether to tell the texts of the tokens, too.
+	ReturnTexts   bool `protobuf:"varint,5,opt,name=return_texts,json=returnTexts,proto3" json:"return_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenizeRequest) Reset() {
+	*x = TokenizeRequest{}
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenizeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenizeRequest) ProtoMessage() {}
+
+func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
+func (*TokenizeRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TokenizeRequest) GetRequest() isTokenizeRequest_Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *TokenizeRequest) GetJson() []byte {
+	if x != nil {
+		if x, ok := x.Request.(*TokenizeRequest_Json); ok {
+			return x.Json
+		}
+	}
+	return nil
+}
+
+func (x *TokenizeRequest) GetTyped() *v1.Request {
+	if x != nil {
+		if x, ok := x.Request.(*TokenizeRequest_Typed); ok {
+			return x.Typed
+		}
+	}
+	return nil
+}
+
+func (x *TokenizeRequest) GetAddSpecialTokens() bool {
+	if x != nil && x.AddSpecialTokens != nil {
+		return *x.AddSpecialTokens
+	}
+	return false
+}
+
+func (x *TokenizeRequest) GetAddGenerationPrompt() bool {
+	if x != nil && x.AddGenerationPrompt != nil {
+		return *x.AddGenerationPrompt
+	}
+	return false
+}
+
+func (x *TokenizeRequest) GetReturnTexts() bool {
+	if x != nil {
+		return x.ReturnTexts
+	}
+	return false
+}
+
+type isTokenizeRequest_Request interface {
+	isTokenizeRequest_Request()
+}
+
+type TokenizeRequest_Json struct {
+	// The body of an HTTP request, verbatim; at most the frontend's body limit. The fields below are
+	// read from it, too.
+	Json []byte `protobuf:"bytes,1,opt,name=json,proto3,oneof"`
+}
+
+type TokenizeRequest_Typed struct {
+	// The same, typed: its model and its input, a text or a chat, count.
+	Typed *v1.Request `protobuf:"bytes,2,opt,name=typed,proto3,oneof"`
+}
+
+func (*TokenizeRequest_Json) isTokenizeRequest_Request() {}
+
+func (*TokenizeRequest_Typed) isTokenizeRequest_Request() {}
+
+// TokenizeResponse is a prompt in tokens.
+type TokenizeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tokens; none for an empty text.
+	Tokens []uint32 `protobuf:"varint,1,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	// The text of each, where they were asked for. Bytes that are no UTF-8 by themselves are U+FFFD.
+	Texts []string `protobuf:"bytes,2,rep,name=texts,proto3" json:"texts,omitempty"`
+	// The longest sequence that can be served, prompt and output together, in tokens.
+	ContextTokens uint32 `protobuf:"varint,3,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenizeResponse) Reset() {
+	*x = TokenizeResponse{}
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenizeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenizeResponse) ProtoMessage() {}
+
+func (x *TokenizeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenizeResponse.ProtoReflect.Descriptor instead.
+func (*TokenizeResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TokenizeResponse) GetTokens() []uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *TokenizeResponse) GetTexts() []string {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+func (x *TokenizeResponse) GetContextTokens() uint32 {
+	if x != nil {
+		return x.ContextTokens
+	}
+	return 0
+}
+
+// DetokenizeRequest comes in one of two dialects.
+type DetokenizeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Request:
+	//
+	//	*DetokenizeRequest_Json
+	//	*DetokenizeRequest_Typed
+	Request       isDetokenizeRequest_Request `protobuf_oneof:"request"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeRequest) Reset() {
+	*x = DetokenizeRequest{}
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeRequest) ProtoMessage() {}
+
+func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
+func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DetokenizeRequest) GetRequest() isDetokenizeRequest_Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *DetokenizeRequest) GetJson() []byte {
+	if x != nil {
+		if x, ok := x.Request.(*DetokenizeRequest_Json); ok {
+			return x.Json
+		}
+	}
+	return nil
+}
+
+func (x *DetokenizeRequest) GetTyped() *v1.Request {
+	if x != nil {
+		if x, ok := x.Request.(*DetokenizeRequest_Typed); ok {
+			return x.Typed
+		}
+	}
+	return nil
+}
+
+type isDetokenizeRequest_Request interface {
+	isDetokenizeRequest_Request()
+}
+
+type DetokenizeRequest_Json struct {
+	// The body of an HTTP request, verbatim; at most the frontend's body limit.
+	Json []byte `protobuf:"bytes,1,opt,name=json,proto3,oneof"`
+}
+
+type DetokenizeRequest_Typed struct {
+	// The same, typed: its model and its input, token ids, count.
+	Typed *v1.Request `protobuf:"bytes,2,opt,name=typed,proto3,oneof"`
+}
+
+func (*DetokenizeRequest_Json) isDetokenizeRequest_Request() {}
+
+func (*DetokenizeRequest_Typed) isDetokenizeRequest_Request() {}
+
+// DetokenizeResponse is their text.
+type DetokenizeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With the texts of control tokens; bytes that are no UTF-8 are U+FFFD.
+	Text          string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeResponse) Reset() {
+	*x = DetokenizeResponse{}
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeResponse) ProtoMessage() {}
+
+func (x *DetokenizeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeResponse.ProtoReflect.Descriptor instead.
+func (*DetokenizeResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DetokenizeResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // ListModelsRequest has no fields.
 type ListModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -534,7 +843,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +855,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +868,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{10}
 }
 
 // ListModelsResponse lists models by name.
@@ -572,7 +881,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +893,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +906,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -618,7 +927,7 @@ type RetrieveModelRequest struct {
 
 func (x *RetrieveModelRequest) Reset() {
 	*x = RetrieveModelRequest{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +939,7 @@ func (x *RetrieveModelRequest) String() string {
 func (*RetrieveModelRequest) ProtoMessage() {}
 
 func (x *RetrieveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +952,7 @@ func (x *RetrieveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetrieveModelRequest.ProtoReflect.Descriptor instead.
 func (*RetrieveModelRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RetrieveModelRequest) GetModel() string {
@@ -663,7 +972,7 @@ type RetrieveModelResponse struct {
 
 func (x *RetrieveModelResponse) Reset() {
 	*x = RetrieveModelResponse{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +984,7 @@ func (x *RetrieveModelResponse) String() string {
 func (*RetrieveModelResponse) ProtoMessage() {}
 
 func (x *RetrieveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +997,7 @@ func (x *RetrieveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetrieveModelResponse.ProtoReflect.Descriptor instead.
 func (*RetrieveModelResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RetrieveModelResponse) GetModel() *Model {
@@ -715,7 +1024,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +1036,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +1049,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Model) GetId() string {
@@ -790,7 +1099,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +1111,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +1124,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ErrorDetail) GetHttpStatus() int32 {
@@ -887,7 +1196,26 @@ const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\x04Done\x125\n" +
 	"\x05usage\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.UsageR\x05usage\x123\n" +
 	"\x04last\x18\x02 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x04last\"\v\n" +
-	"\tKeepalive\"\x13\n" +
+	"\tKeepalive\"\xad\x02\n" +
+	"\x0fTokenizeRequest\x12\x14\n" +
+	"\x04json\x18\x01 \x01(\fH\x00R\x04json\x129\n" +
+	"\x05typed\x18\x02 \x01(\v2!.switchyard.generation.v1.RequestH\x00R\x05typed\x121\n" +
+	"\x12add_special_tokens\x18\x03 \x01(\bH\x01R\x10addSpecialTokens\x88\x01\x01\x127\n" +
+	"\x15add_generation_prompt\x18\x04 \x01(\bH\x02R\x13addGenerationPrompt\x88\x01\x01\x12!\n" +
+	"\freturn_texts\x18\x05 \x01(\bR\vreturnTextsB\t\n" +
+	"\arequestB\x15\n" +
+	"\x13_add_special_tokensB\x18\n" +
+	"\x16_add_generation_prompt\"g\n" +
+	"\x10TokenizeResponse\x12\x16\n" +
+	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x14\n" +
+	"\x05texts\x18\x02 \x03(\tR\x05texts\x12%\n" +
+	"\x0econtext_tokens\x18\x03 \x01(\rR\rcontextTokens\"o\n" +
+	"\x11DetokenizeRequest\x12\x14\n" +
+	"\x04json\x18\x01 \x01(\fH\x00R\x04json\x129\n" +
+	"\x05typed\x18\x02 \x01(\v2!.switchyard.generation.v1.RequestH\x00R\x05typedB\t\n" +
+	"\arequest\"(\n" +
+	"\x12DetokenizeResponse\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"\x13\n" +
 	"\x11ListModelsRequest\"K\n" +
 	"\x12ListModelsResponse\x125\n" +
 	"\x06models\x18\x01 \x03(\v2\x1d.switchyard.frontend.v1.ModelR\x06models\",\n" +
@@ -906,10 +1234,13 @@ const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
 	"\x05param\x18\x03 \x01(\tR\x05param\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\x05R\x11retryAfterSeconds2\xb0\x04\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\x05R\x11retryAfterSeconds2\xa2\x06\n" +
 	"\bFrontend\x12\x95\x01\n" +
 	"\x0fChatCompletions\x12..switchyard.frontend.v1.ChatCompletionsRequest\x1a/.switchyard.frontend.v1.ChatCompletionsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12\x84\x01\n" +
-	"\vCompletions\x12*.switchyard.frontend.v1.CompletionsRequest\x1a+.switchyard.frontend.v1.CompletionsResponse\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12w\n" +
+	"\vCompletions\x12*.switchyard.frontend.v1.CompletionsRequest\x1a+.switchyard.frontend.v1.CompletionsResponse\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12s\n" +
+	"\bTokenize\x12'.switchyard.frontend.v1.TokenizeRequest\x1a(.switchyard.frontend.v1.TokenizeResponse\"\x14\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/tokenize\x12{\n" +
+	"\n" +
+	"Detokenize\x12).switchyard.frontend.v1.DetokenizeRequest\x1a*.switchyard.frontend.v1.DetokenizeResponse\"\x16\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/detokenize\x12w\n" +
 	"\n" +
 	"ListModels\x12).switchyard.frontend.v1.ListModelsRequest\x1a*.switchyard.frontend.v1.ListModelsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/models\x12\x8b\x01\n" +
@@ -927,7 +1258,7 @@ func file_switchyard_frontend_v1_frontend_proto_rawDescGZIP() []byte {
 	return file_switchyard_frontend_v1_frontend_proto_rawDescData
 }
 
-var file_switchyard_frontend_v1_frontend_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_frontend_v1_frontend_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_switchyard_frontend_v1_frontend_proto_goTypes = []any{
 	(*ChatCompletionsRequest)(nil),  // 0: switchyard.frontend.v1.ChatCompletionsRequest
 	(*ChatCompletionsResponse)(nil), // 1: switchyard.frontend.v1.ChatCompletionsResponse
@@ -935,45 +1266,55 @@ var file_switchyard_frontend_v1_frontend_proto_goTypes = []any{
 	(*CompletionsResponse)(nil),     // 3: switchyard.frontend.v1.CompletionsResponse
 	(*Done)(nil),                    // 4: switchyard.frontend.v1.Done
 	(*Keepalive)(nil),               // 5: switchyard.frontend.v1.Keepalive
-	(*ListModelsRequest)(nil),       // 6: switchyard.frontend.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),      // 7: switchyard.frontend.v1.ListModelsResponse
-	(*RetrieveModelRequest)(nil),    // 8: switchyard.frontend.v1.RetrieveModelRequest
-	(*RetrieveModelResponse)(nil),   // 9: switchyard.frontend.v1.RetrieveModelResponse
-	(*Model)(nil),                   // 10: switchyard.frontend.v1.Model
-	(*ErrorDetail)(nil),             // 11: switchyard.frontend.v1.ErrorDetail
-	(*v1.Request)(nil),              // 12: switchyard.generation.v1.Request
-	(*v1.Completion)(nil),           // 13: switchyard.generation.v1.Completion
-	(*v1.Chunk)(nil),                // 14: switchyard.generation.v1.Chunk
-	(*v1.Usage)(nil),                // 15: switchyard.generation.v1.Usage
+	(*TokenizeRequest)(nil),         // 6: switchyard.frontend.v1.TokenizeRequest
+	(*TokenizeResponse)(nil),        // 7: switchyard.frontend.v1.TokenizeResponse
+	(*DetokenizeRequest)(nil),       // 8: switchyard.frontend.v1.DetokenizeRequest
+	(*DetokenizeResponse)(nil),      // 9: switchyard.frontend.v1.DetokenizeResponse
+	(*ListModelsRequest)(nil),       // 10: switchyard.frontend.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 11: switchyard.frontend.v1.ListModelsResponse
+	(*RetrieveModelRequest)(nil),    // 12: switchyard.frontend.v1.RetrieveModelRequest
+	(*RetrieveModelResponse)(nil),   // 13: switchyard.frontend.v1.RetrieveModelResponse
+	(*Model)(nil),                   // 14: switchyard.frontend.v1.Model
+	(*ErrorDetail)(nil),             // 15: switchyard.frontend.v1.ErrorDetail
+	(*v1.Request)(nil),              // 16: switchyard.generation.v1.Request
+	(*v1.Completion)(nil),           // 17: switchyard.generation.v1.Completion
+	(*v1.Chunk)(nil),                // 18: switchyard.generation.v1.Chunk
+	(*v1.Usage)(nil),                // 19: switchyard.generation.v1.Usage
 }
 var file_switchyard_frontend_v1_frontend_proto_depIdxs = []int32{
-	12, // 0: switchyard.frontend.v1.ChatCompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
-	13, // 1: switchyard.frontend.v1.ChatCompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
-	14, // 2: switchyard.frontend.v1.ChatCompletionsResponse.chunk:type_name -> switchyard.generation.v1.Chunk
+	16, // 0: switchyard.frontend.v1.ChatCompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
+	17, // 1: switchyard.frontend.v1.ChatCompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
+	18, // 2: switchyard.frontend.v1.ChatCompletionsResponse.chunk:type_name -> switchyard.generation.v1.Chunk
 	4,  // 3: switchyard.frontend.v1.ChatCompletionsResponse.done:type_name -> switchyard.frontend.v1.Done
 	5,  // 4: switchyard.frontend.v1.ChatCompletionsResponse.keepalive:type_name -> switchyard.frontend.v1.Keepalive
-	12, // 5: switchyard.frontend.v1.CompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
-	13, // 6: switchyard.frontend.v1.CompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
-	14, // 7: switchyard.frontend.v1.CompletionsResponse.chunk:type_name -> switchyard.generation.v1.Chunk
+	16, // 5: switchyard.frontend.v1.CompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
+	17, // 6: switchyard.frontend.v1.CompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
+	18, // 7: switchyard.frontend.v1.CompletionsResponse.chunk:type_name -> switchyard.generation.v1.Chunk
 	4,  // 8: switchyard.frontend.v1.CompletionsResponse.done:type_name -> switchyard.frontend.v1.Done
 	5,  // 9: switchyard.frontend.v1.CompletionsResponse.keepalive:type_name -> switchyard.frontend.v1.Keepalive
-	15, // 10: switchyard.frontend.v1.Done.usage:type_name -> switchyard.generation.v1.Usage
-	14, // 11: switchyard.frontend.v1.Done.last:type_name -> switchyard.generation.v1.Chunk
-	10, // 12: switchyard.frontend.v1.ListModelsResponse.models:type_name -> switchyard.frontend.v1.Model
-	10, // 13: switchyard.frontend.v1.RetrieveModelResponse.model:type_name -> switchyard.frontend.v1.Model
-	0,  // 14: switchyard.frontend.v1.Frontend.ChatCompletions:input_type -> switchyard.frontend.v1.ChatCompletionsRequest
-	2,  // 15: switchyard.frontend.v1.Frontend.Completions:input_type -> switchyard.frontend.v1.CompletionsRequest
-	6,  // 16: switchyard.frontend.v1.Frontend.ListModels:input_type -> switchyard.frontend.v1.ListModelsRequest
-	8,  // 17: switchyard.frontend.v1.Frontend.RetrieveModel:input_type -> switchyard.frontend.v1.RetrieveModelRequest
-	1,  // 18: switchyard.frontend.v1.Frontend.ChatCompletions:output_type -> switchyard.frontend.v1.ChatCompletionsResponse
-	3,  // 19: switchyard.frontend.v1.Frontend.Completions:output_type -> switchyard.frontend.v1.CompletionsResponse
-	7,  // 20: switchyard.frontend.v1.Frontend.ListModels:output_type -> switchyard.frontend.v1.ListModelsResponse
-	9,  // 21: switchyard.frontend.v1.Frontend.RetrieveModel:output_type -> switchyard.frontend.v1.RetrieveModelResponse
-	18, // [18:22] is the sub-list for method output_type
-	14, // [14:18] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 10: switchyard.frontend.v1.Done.usage:type_name -> switchyard.generation.v1.Usage
+	18, // 11: switchyard.frontend.v1.Done.last:type_name -> switchyard.generation.v1.Chunk
+	16, // 12: switchyard.frontend.v1.TokenizeRequest.typed:type_name -> switchyard.generation.v1.Request
+	16, // 13: switchyard.frontend.v1.DetokenizeRequest.typed:type_name -> switchyard.generation.v1.Request
+	14, // 14: switchyard.frontend.v1.ListModelsResponse.models:type_name -> switchyard.frontend.v1.Model
+	14, // 15: switchyard.frontend.v1.RetrieveModelResponse.model:type_name -> switchyard.frontend.v1.Model
+	0,  // 16: switchyard.frontend.v1.Frontend.ChatCompletions:input_type -> switchyard.frontend.v1.ChatCompletionsRequest
+	2,  // 17: switchyard.frontend.v1.Frontend.Completions:input_type -> switchyard.frontend.v1.CompletionsRequest
+	6,  // 18: switchyard.frontend.v1.Frontend.Tokenize:input_type -> switchyard.frontend.v1.TokenizeRequest
+	8,  // 19: switchyard.frontend.v1.Frontend.Detokenize:input_type -> switchyard.frontend.v1.DetokenizeRequest
+	10, // 20: switchyard.frontend.v1.Frontend.ListModels:input_type -> switchyard.frontend.v1.ListModelsRequest
+	12, // 21: switchyard.frontend.v1.Frontend.RetrieveModel:input_type -> switchyard.frontend.v1.RetrieveModelRequest
+	1,  // 22: switchyard.frontend.v1.Frontend.ChatCompletions:output_type -> switchyard.frontend.v1.ChatCompletionsResponse
+	3,  // 23: switchyard.frontend.v1.Frontend.Completions:output_type -> switchyard.frontend.v1.CompletionsResponse
+	7,  // 24: switchyard.frontend.v1.Frontend.Tokenize:output_type -> switchyard.frontend.v1.TokenizeResponse
+	9,  // 25: switchyard.frontend.v1.Frontend.Detokenize:output_type -> switchyard.frontend.v1.DetokenizeResponse
+	11, // 26: switchyard.frontend.v1.Frontend.ListModels:output_type -> switchyard.frontend.v1.ListModelsResponse
+	13, // 27: switchyard.frontend.v1.Frontend.RetrieveModel:output_type -> switchyard.frontend.v1.RetrieveModelResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_frontend_v1_frontend_proto_init() }
@@ -1001,13 +1342,21 @@ func file_switchyard_frontend_v1_frontend_proto_init() {
 		(*CompletionsResponse_Done)(nil),
 		(*CompletionsResponse_Keepalive)(nil),
 	}
+	file_switchyard_frontend_v1_frontend_proto_msgTypes[6].OneofWrappers = []any{
+		(*TokenizeRequest_Json)(nil),
+		(*TokenizeRequest_Typed)(nil),
+	}
+	file_switchyard_frontend_v1_frontend_proto_msgTypes[8].OneofWrappers = []any{
+		(*DetokenizeRequest_Json)(nil),
+		(*DetokenizeRequest_Typed)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_frontend_v1_frontend_proto_rawDesc), len(file_switchyard_frontend_v1_frontend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

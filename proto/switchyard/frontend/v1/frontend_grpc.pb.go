@@ -23,6 +23,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Frontend_ChatCompletions_FullMethodName = "/switchyard.frontend.v1.Frontend/ChatCompletions"
 	Frontend_Completions_FullMethodName     = "/switchyard.frontend.v1.Frontend/Completions"
+	Frontend_Tokenize_FullMethodName        = "/switchyard.frontend.v1.Frontend/Tokenize"
+	Frontend_Detokenize_FullMethodName      = "/switchyard.frontend.v1.Frontend/Detokenize"
 	Frontend_ListModels_FullMethodName      = "/switchyard.frontend.v1.Frontend/ListModels"
 	Frontend_RetrieveModel_FullMethodName   = "/switchyard.frontend.v1.Frontend/RetrieveModel"
 )
@@ -39,6 +41,11 @@ type FrontendClient interface {
 	ChatCompletions(ctx context.Context, in *ChatCompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChatCompletionsResponse], error)
 	// Completions continues a text or a run of tokens. As ChatCompletions otherwise.
 	Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompletionsResponse], error)
+	// Tokenize turns a text or a chat into tokens, as the other calls would. Idempotent. Errors: see
+	// Processor.Tokenize.
+	Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResponse, error)
+	// Detokenize turns tokens into their text. Idempotent. Errors: see Processor.Detokenize.
+	Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResponse, error)
 	// ListModels lists the models that can be asked for. Idempotent.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	// RetrieveModel describes one model. Idempotent. NOT_FOUND when it is not served.
@@ -91,6 +98,26 @@ func (c *frontendClient) Completions(ctx context.Context, in *CompletionsRequest
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Frontend_CompletionsClient = grpc.ServerStreamingClient[CompletionsResponse]
 
+func (c *frontendClient) Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TokenizeResponse)
+	err := c.cc.Invoke(ctx, Frontend_Tokenize_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *frontendClient) Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DetokenizeResponse)
+	err := c.cc.Invoke(ctx, Frontend_Detokenize_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *frontendClient) ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListModelsResponse)
@@ -123,6 +150,11 @@ type FrontendServer interface {
 	ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[ChatCompletionsResponse]) error
 	// Completions continues a text or a run of tokens. As ChatCompletions otherwise.
 	Completions(*CompletionsRequest, grpc.ServerStreamingServer[CompletionsResponse]) error
+	// Tokenize turns a text or a chat into tokens, as the other calls would. Idempotent. Errors: see
+	// Processor.Tokenize.
+	Tokenize(context.Context, *TokenizeRequest) (*TokenizeResponse, error)
+	// Detokenize turns tokens into their text. Idempotent. Errors: see Processor.Detokenize.
+	Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResponse, error)
 	// ListModels lists the models that can be asked for. Idempotent.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	// RetrieveModel describes one model. Idempotent. NOT_FOUND when it is not served.
@@ -142,6 +174,12 @@ func (UnimplementedFrontendServer) ChatCompletions(*ChatCompletionsRequest, grpc
 }
 func (UnimplementedFrontendServer) Completions(*CompletionsRequest, grpc.ServerStreamingServer[CompletionsResponse]) error {
 	return status.Error(codes.Unimplemented, "method Completions not implemented")
+}
+func (UnimplementedFrontendServer) Tokenize(context.Context, *TokenizeRequest) (*TokenizeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Tokenize not implemented")
+}
+func (UnimplementedFrontendServer) Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Detokenize not implemented")
 }
 func (UnimplementedFrontendServer) ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModels not implemented")
@@ -192,6 +230,42 @@ func _Frontend_Completions_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Frontend_CompletionsServer = grpc.ServerStreamingServer[CompletionsResponse]
 
+func _Frontend_Tokenize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TokenizeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FrontendServer).Tokenize(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Frontend_Tokenize_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FrontendServer).Tokenize(ctx, req.(*TokenizeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Frontend_Detokenize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DetokenizeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FrontendServer).Detokenize(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Frontend_Detokenize_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FrontendServer).Detokenize(ctx, req.(*DetokenizeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Frontend_ListModels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListModelsRequest)
 	if err := dec(in); err != nil {
@@ -235,6 +309,14 @@ var Frontend_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "switchyard.frontend.v1.Frontend",
 	HandlerType: (*FrontendServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Tokenize",
+			Handler:    _Frontend_Tokenize_Handler,
+		},
+		{
+			MethodName: "Detokenize",
+			Handler:    _Frontend_Detokenize_Handler,
+		},
 		{
 			MethodName: "ListModels",
 			Handler:    _Frontend_ListModels_Handler,

@@ -116,6 +116,236 @@ func (x *GenerateResponse) GetChunk() *v1.Chunk {
 	return nil
 }
 
+// TokenizeRequest asks for the tokens of a prompt.
+type TokenizeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its model and its input, a text or a chat, count; the rest is ignored.
+	Request *v1.Request `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	// Whether to begin with the token that the model wants before a text. Unset: a text does, a chat
+	// does not, since its template writes all that it needs.
+	AddSpecialTokens *bool `protobuf:"varint,2,opt,name=add_special_tokens,json=addSpecialTokens,proto3,oneof" json:"add_special_tokens,omitempty"`
+	// Whether a chat ends with the head of the answer. Unset: it does.
+	AddGenerationPrompt *bool `protobuf:"varint,3,opt,name=add_generation_prompt,json=addGenerationPrompt,proto3,oneof" json:"add_generation_prompt,omitempty"`
+	// Whether to tell the texts of the tokens, too.
+	ReturnTexts   bool `protobuf:"varint,4,opt,name=return_texts,json=returnTexts,proto3" json:"return_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenizeRequest) Reset() {
+	*x = TokenizeRequest{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenizeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenizeRequest) ProtoMessage() {}
+
+func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
+func (*TokenizeRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TokenizeRequest) GetRequest() *v1.Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *TokenizeRequest) GetAddSpecialTokens() bool {
+	if x != nil && x.AddSpecialTokens != nil {
+		return *x.AddSpecialTokens
+	}
+	return false
+}
+
+func (x *TokenizeRequest) GetAddGenerationPrompt() bool {
+	if x != nil && x.AddGenerationPrompt != nil {
+		return *x.AddGenerationPrompt
+	}
+	return false
+}
+
+func (x *TokenizeRequest) GetReturnTexts() bool {
+	if x != nil {
+		return x.ReturnTexts
+	}
+	return false
+}
+
+// TokenizeResponse is a prompt in tokens.
+type TokenizeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tokens; none for an empty text.
+	Tokens []uint32 `protobuf:"varint,1,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	// The text of each, where they were asked for. Bytes that are no UTF-8 by themselves are U+FFFD.
+	Texts []string `protobuf:"bytes,2,rep,name=texts,proto3" json:"texts,omitempty"`
+	// The longest sequence that can be served, prompt and output together, in tokens.
+	ContextTokens uint32 `protobuf:"varint,3,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenizeResponse) Reset() {
+	*x = TokenizeResponse{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenizeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenizeResponse) ProtoMessage() {}
+
+func (x *TokenizeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenizeResponse.ProtoReflect.Descriptor instead.
+func (*TokenizeResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TokenizeResponse) GetTokens() []uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *TokenizeResponse) GetTexts() []string {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+func (x *TokenizeResponse) GetContextTokens() uint32 {
+	if x != nil {
+		return x.ContextTokens
+	}
+	return 0
+}
+
+// DetokenizeRequest asks for the text of tokens.
+type DetokenizeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its model and its input, token ids, count; the rest is ignored.
+	Request       *v1.Request `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeRequest) Reset() {
+	*x = DetokenizeRequest{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeRequest) ProtoMessage() {}
+
+func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
+func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DetokenizeRequest) GetRequest() *v1.Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// DetokenizeResponse is their text.
+type DetokenizeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With the texts of control tokens; bytes that are no UTF-8 are U+FFFD.
+	Text          string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetokenizeResponse) Reset() {
+	*x = DetokenizeResponse{}
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetokenizeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetokenizeResponse) ProtoMessage() {}
+
+func (x *DetokenizeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetokenizeResponse.ProtoReflect.Descriptor instead.
+func (*DetokenizeResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DetokenizeResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // ExplainRouteRequest asks where a request would go.
 type ExplainRouteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -127,7 +357,7 @@ type ExplainRouteRequest struct {
 
 func (x *ExplainRouteRequest) Reset() {
 	*x = ExplainRouteRequest{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -139,7 +369,7 @@ func (x *ExplainRouteRequest) String() string {
 func (*ExplainRouteRequest) ProtoMessage() {}
 
 func (x *ExplainRouteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[2]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -152,7 +382,7 @@ func (x *ExplainRouteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRouteRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRouteRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExplainRouteRequest) GetRequest() *v1.Request {
@@ -182,7 +412,7 @@ type ExplainRouteResponse struct {
 
 func (x *ExplainRouteResponse) Reset() {
 	*x = ExplainRouteResponse{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +424,7 @@ func (x *ExplainRouteResponse) String() string {
 func (*ExplainRouteResponse) ProtoMessage() {}
 
 func (x *ExplainRouteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[3]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +437,7 @@ func (x *ExplainRouteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRouteResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRouteResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExplainRouteResponse) GetPromptTokens() uint32 {
@@ -286,7 +516,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +528,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[4]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +541,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Candidate) GetWorker() string {
@@ -421,7 +651,7 @@ type RoutingRequest struct {
 
 func (x *RoutingRequest) Reset() {
 	*x = RoutingRequest{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[5]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +663,7 @@ func (x *RoutingRequest) String() string {
 func (*RoutingRequest) ProtoMessage() {}
 
 func (x *RoutingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[5]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +676,7 @@ func (x *RoutingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutingRequest.ProtoReflect.Descriptor instead.
 func (*RoutingRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{9}
 }
 
 // RoutingResponse is what the router knows.
@@ -476,7 +706,7 @@ type RoutingResponse struct {
 
 func (x *RoutingResponse) Reset() {
 	*x = RoutingResponse{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[6]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +718,7 @@ func (x *RoutingResponse) String() string {
 func (*RoutingResponse) ProtoMessage() {}
 
 func (x *RoutingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[6]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +731,7 @@ func (x *RoutingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutingResponse.ProtoReflect.Descriptor instead.
 func (*RoutingResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RoutingResponse) GetWorkers() []*RoutedWorker {
@@ -614,7 +844,7 @@ type RoutedWorker struct {
 
 func (x *RoutedWorker) Reset() {
 	*x = RoutedWorker{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[7]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +856,7 @@ func (x *RoutedWorker) String() string {
 func (*RoutedWorker) ProtoMessage() {}
 
 func (x *RoutedWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[7]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +869,7 @@ func (x *RoutedWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutedWorker.ProtoReflect.Descriptor instead.
 func (*RoutedWorker) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RoutedWorker) GetWorker() string {
@@ -728,7 +958,7 @@ type ModelsRequest struct {
 
 func (x *ModelsRequest) Reset() {
 	*x = ModelsRequest{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[8]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +970,7 @@ func (x *ModelsRequest) String() string {
 func (*ModelsRequest) ProtoMessage() {}
 
 func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[8]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +983,7 @@ func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
 func (*ModelsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{12}
 }
 
 // ModelsResponse lists models by name.
@@ -766,7 +996,7 @@ type ModelsResponse struct {
 
 func (x *ModelsResponse) Reset() {
 	*x = ModelsResponse{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[9]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +1008,7 @@ func (x *ModelsResponse) String() string {
 func (*ModelsResponse) ProtoMessage() {}
 
 func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[9]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1021,7 @@ func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsResponse.ProtoReflect.Descriptor instead.
 func (*ModelsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelsResponse) GetModels() []*Model {
@@ -818,7 +1048,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[10]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1060,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[10]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1073,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Model) GetName() string {
@@ -894,7 +1124,7 @@ type ChatTemplate struct {
 
 func (x *ChatTemplate) Reset() {
 	*x = ChatTemplate{}
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[11]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1136,7 @@ func (x *ChatTemplate) String() string {
 func (*ChatTemplate) ProtoMessage() {}
 
 func (x *ChatTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[11]
+	mi := &file_switchyard_processor_v1_processor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1149,7 @@ func (x *ChatTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatTemplate.ProtoReflect.Descriptor instead.
 func (*ChatTemplate) Descriptor() ([]byte, []int) {
-	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChatTemplate) GetSystemRole() bool {
@@ -965,7 +1195,22 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\x0fGenerateRequest\x12;\n" +
 	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"I\n" +
 	"\x10GenerateResponse\x125\n" +
-	"\x05chunk\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x05chunk\"R\n" +
+	"\x05chunk\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x05chunk\"\x8e\x02\n" +
+	"\x0fTokenizeRequest\x12;\n" +
+	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\x121\n" +
+	"\x12add_special_tokens\x18\x02 \x01(\bH\x00R\x10addSpecialTokens\x88\x01\x01\x127\n" +
+	"\x15add_generation_prompt\x18\x03 \x01(\bH\x01R\x13addGenerationPrompt\x88\x01\x01\x12!\n" +
+	"\freturn_texts\x18\x04 \x01(\bR\vreturnTextsB\x15\n" +
+	"\x13_add_special_tokensB\x18\n" +
+	"\x16_add_generation_prompt\"g\n" +
+	"\x10TokenizeResponse\x12\x16\n" +
+	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x14\n" +
+	"\x05texts\x18\x02 \x03(\tR\x05texts\x12%\n" +
+	"\x0econtext_tokens\x18\x03 \x01(\rR\rcontextTokens\"P\n" +
+	"\x11DetokenizeRequest\x12;\n" +
+	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"(\n" +
+	"\x12DetokenizeResponse\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"R\n" +
 	"\x13ExplainRouteRequest\x12;\n" +
 	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"\x86\x02\n" +
 	"\x14ExplainRouteResponse\x12#\n" +
@@ -1043,9 +1288,12 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\x03 \x01(\bR\ttoolCalls\x12#\n" +
 	"\rcontent_parts\x18\x04 \x01(\bR\fcontentParts\x12+\n" +
-	"\x11generation_prompt\x18\x05 \x01(\bR\x10generationPrompt2\x94\x03\n" +
+	"\x11generation_prompt\x18\x05 \x01(\bR\x10generationPrompt2\xdc\x04\n" +
 	"\tProcessor\x12a\n" +
-	"\bGenerate\x12(.switchyard.processor.v1.GenerateRequest\x1a).switchyard.processor.v1.GenerateResponse0\x01\x12Y\n" +
+	"\bGenerate\x12(.switchyard.processor.v1.GenerateRequest\x1a).switchyard.processor.v1.GenerateResponse0\x01\x12_\n" +
+	"\bTokenize\x12(.switchyard.processor.v1.TokenizeRequest\x1a).switchyard.processor.v1.TokenizeResponse\x12e\n" +
+	"\n" +
+	"Detokenize\x12*.switchyard.processor.v1.DetokenizeRequest\x1a+.switchyard.processor.v1.DetokenizeResponse\x12Y\n" +
 	"\x06Models\x12&.switchyard.processor.v1.ModelsRequest\x1a'.switchyard.processor.v1.ModelsResponse\x12k\n" +
 	"\fExplainRoute\x12,.switchyard.processor.v1.ExplainRouteRequest\x1a-.switchyard.processor.v1.ExplainRouteResponse\x12\\\n" +
 	"\aRouting\x12'.switchyard.processor.v1.RoutingRequest\x1a(.switchyard.processor.v1.RoutingResponseBPZNgithub.com/switchyard-llm/switchyard/proto/switchyard/processor/v1;processorv1b\x06proto3"
@@ -1062,44 +1310,54 @@ func file_switchyard_processor_v1_processor_proto_rawDescGZIP() []byte {
 	return file_switchyard_processor_v1_processor_proto_rawDescData
 }
 
-var file_switchyard_processor_v1_processor_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_processor_v1_processor_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_switchyard_processor_v1_processor_proto_goTypes = []any{
 	(*GenerateRequest)(nil),      // 0: switchyard.processor.v1.GenerateRequest
 	(*GenerateResponse)(nil),     // 1: switchyard.processor.v1.GenerateResponse
-	(*ExplainRouteRequest)(nil),  // 2: switchyard.processor.v1.ExplainRouteRequest
-	(*ExplainRouteResponse)(nil), // 3: switchyard.processor.v1.ExplainRouteResponse
-	(*Candidate)(nil),            // 4: switchyard.processor.v1.Candidate
-	(*RoutingRequest)(nil),       // 5: switchyard.processor.v1.RoutingRequest
-	(*RoutingResponse)(nil),      // 6: switchyard.processor.v1.RoutingResponse
-	(*RoutedWorker)(nil),         // 7: switchyard.processor.v1.RoutedWorker
-	(*ModelsRequest)(nil),        // 8: switchyard.processor.v1.ModelsRequest
-	(*ModelsResponse)(nil),       // 9: switchyard.processor.v1.ModelsResponse
-	(*Model)(nil),                // 10: switchyard.processor.v1.Model
-	(*ChatTemplate)(nil),         // 11: switchyard.processor.v1.ChatTemplate
-	(*v1.Request)(nil),           // 12: switchyard.generation.v1.Request
-	(*v1.Chunk)(nil),             // 13: switchyard.generation.v1.Chunk
+	(*TokenizeRequest)(nil),      // 2: switchyard.processor.v1.TokenizeRequest
+	(*TokenizeResponse)(nil),     // 3: switchyard.processor.v1.TokenizeResponse
+	(*DetokenizeRequest)(nil),    // 4: switchyard.processor.v1.DetokenizeRequest
+	(*DetokenizeResponse)(nil),   // 5: switchyard.processor.v1.DetokenizeResponse
+	(*ExplainRouteRequest)(nil),  // 6: switchyard.processor.v1.ExplainRouteRequest
+	(*ExplainRouteResponse)(nil), // 7: switchyard.processor.v1.ExplainRouteResponse
+	(*Candidate)(nil),            // 8: switchyard.processor.v1.Candidate
+	(*RoutingRequest)(nil),       // 9: switchyard.processor.v1.RoutingRequest
+	(*RoutingResponse)(nil),      // 10: switchyard.processor.v1.RoutingResponse
+	(*RoutedWorker)(nil),         // 11: switchyard.processor.v1.RoutedWorker
+	(*ModelsRequest)(nil),        // 12: switchyard.processor.v1.ModelsRequest
+	(*ModelsResponse)(nil),       // 13: switchyard.processor.v1.ModelsResponse
+	(*Model)(nil),                // 14: switchyard.processor.v1.Model
+	(*ChatTemplate)(nil),         // 15: switchyard.processor.v1.ChatTemplate
+	(*v1.Request)(nil),           // 16: switchyard.generation.v1.Request
+	(*v1.Chunk)(nil),             // 17: switchyard.generation.v1.Chunk
 }
 var file_switchyard_processor_v1_processor_proto_depIdxs = []int32{
-	12, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
-	13, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
-	12, // 2: switchyard.processor.v1.ExplainRouteRequest.request:type_name -> switchyard.generation.v1.Request
-	4,  // 3: switchyard.processor.v1.ExplainRouteResponse.candidates:type_name -> switchyard.processor.v1.Candidate
-	7,  // 4: switchyard.processor.v1.RoutingResponse.workers:type_name -> switchyard.processor.v1.RoutedWorker
-	10, // 5: switchyard.processor.v1.ModelsResponse.models:type_name -> switchyard.processor.v1.Model
-	11, // 6: switchyard.processor.v1.Model.chat_template:type_name -> switchyard.processor.v1.ChatTemplate
-	0,  // 7: switchyard.processor.v1.Processor.Generate:input_type -> switchyard.processor.v1.GenerateRequest
-	8,  // 8: switchyard.processor.v1.Processor.Models:input_type -> switchyard.processor.v1.ModelsRequest
-	2,  // 9: switchyard.processor.v1.Processor.ExplainRoute:input_type -> switchyard.processor.v1.ExplainRouteRequest
-	5,  // 10: switchyard.processor.v1.Processor.Routing:input_type -> switchyard.processor.v1.RoutingRequest
-	1,  // 11: switchyard.processor.v1.Processor.Generate:output_type -> switchyard.processor.v1.GenerateResponse
-	9,  // 12: switchyard.processor.v1.Processor.Models:output_type -> switchyard.processor.v1.ModelsResponse
-	3,  // 13: switchyard.processor.v1.Processor.ExplainRoute:output_type -> switchyard.processor.v1.ExplainRouteResponse
-	6,  // 14: switchyard.processor.v1.Processor.Routing:output_type -> switchyard.processor.v1.RoutingResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	16, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
+	17, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
+	16, // 2: switchyard.processor.v1.TokenizeRequest.request:type_name -> switchyard.generation.v1.Request
+	16, // 3: switchyard.processor.v1.DetokenizeRequest.request:type_name -> switchyard.generation.v1.Request
+	16, // 4: switchyard.processor.v1.ExplainRouteRequest.request:type_name -> switchyard.generation.v1.Request
+	8,  // 5: switchyard.processor.v1.ExplainRouteResponse.candidates:type_name -> switchyard.processor.v1.Candidate
+	11, // 6: switchyard.processor.v1.RoutingResponse.workers:type_name -> switchyard.processor.v1.RoutedWorker
+	14, // 7: switchyard.processor.v1.ModelsResponse.models:type_name -> switchyard.processor.v1.Model
+	15, // 8: switchyard.processor.v1.Model.chat_template:type_name -> switchyard.processor.v1.ChatTemplate
+	0,  // 9: switchyard.processor.v1.Processor.Generate:input_type -> switchyard.processor.v1.GenerateRequest
+	2,  // 10: switchyard.processor.v1.Processor.Tokenize:input_type -> switchyard.processor.v1.TokenizeRequest
+	4,  // 11: switchyard.processor.v1.Processor.Detokenize:input_type -> switchyard.processor.v1.DetokenizeRequest
+	12, // 12: switchyard.processor.v1.Processor.Models:input_type -> switchyard.processor.v1.ModelsRequest
+	6,  // 13: switchyard.processor.v1.Processor.ExplainRoute:input_type -> switchyard.processor.v1.ExplainRouteRequest
+	9,  // 14: switchyard.processor.v1.Processor.Routing:input_type -> switchyard.processor.v1.RoutingRequest
+	1,  // 15: switchyard.processor.v1.Processor.Generate:output_type -> switchyard.processor.v1.GenerateResponse
+	3,  // 16: switchyard.processor.v1.Processor.Tokenize:output_type -> switchyard.processor.v1.TokenizeResponse
+	5,  // 17: switchyard.processor.v1.Processor.Detokenize:output_type -> switchyard.processor.v1.DetokenizeResponse
+	13, // 18: switchyard.processor.v1.Processor.Models:output_type -> switchyard.processor.v1.ModelsResponse
+	7,  // 19: switchyard.processor.v1.Processor.ExplainRoute:output_type -> switchyard.processor.v1.ExplainRouteResponse
+	10, // 20: switchyard.processor.v1.Processor.Routing:output_type -> switchyard.processor.v1.RoutingResponse
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_processor_v1_processor_proto_init() }
@@ -1107,13 +1365,14 @@ func file_switchyard_processor_v1_processor_proto_init() {
 	if File_switchyard_processor_v1_processor_proto != nil {
 		return
 	}
+	file_switchyard_processor_v1_processor_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_processor_v1_processor_proto_rawDesc), len(file_switchyard_processor_v1_processor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

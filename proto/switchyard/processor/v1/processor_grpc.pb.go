@@ -22,6 +22,8 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Processor_Generate_FullMethodName     = "/switchyard.processor.v1.Processor/Generate"
+	Processor_Tokenize_FullMethodName     = "/switchyard.processor.v1.Processor/Tokenize"
+	Processor_Detokenize_FullMethodName   = "/switchyard.processor.v1.Processor/Detokenize"
 	Processor_Models_FullMethodName       = "/switchyard.processor.v1.Processor/Models"
 	Processor_ExplainRoute_FullMethodName = "/switchyard.processor.v1.Processor/ExplainRoute"
 	Processor_Routing_FullMethodName      = "/switchyard.processor.v1.Processor/Routing"
@@ -39,6 +41,12 @@ type ProcessorClient interface {
 	// a google.rpc.BadRequest that names the field; NOT_FOUND for an unknown model;
 	// RESOURCE_EXHAUSTED when the queues are full; UNAVAILABLE when no worker serves the model.
 	Generate(ctx context.Context, in *GenerateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GenerateResponse], error)
+	// Tokenize turns a text or a chat into tokens, as Generate would. Needs no worker. Called by frontends.
+	// Idempotent. Errors: INVALID_ARGUMENT with a google.rpc.BadRequest that names the field, NOT_FOUND and
+	// RESOURCE_EXHAUSTED as for Generate.
+	Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResponse, error)
+	// Detokenize turns tokens into their text. As Tokenize otherwise.
+	Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResponse, error)
 	// Models lists the models that live workers serve. Idempotent.
 	Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error)
 	// ExplainRoute tells what each decode worker would cost a request now, and books nothing. Called by
@@ -74,6 +82,26 @@ func (c *processorClient) Generate(ctx context.Context, in *GenerateRequest, opt
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Processor_GenerateClient = grpc.ServerStreamingClient[GenerateResponse]
+
+func (c *processorClient) Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TokenizeResponse)
+	err := c.cc.Invoke(ctx, Processor_Tokenize_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *processorClient) Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DetokenizeResponse)
+	err := c.cc.Invoke(ctx, Processor_Detokenize_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *processorClient) Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -117,6 +145,12 @@ type ProcessorServer interface {
 	// a google.rpc.BadRequest that names the field; NOT_FOUND for an unknown model;
 	// RESOURCE_EXHAUSTED when the queues are full; UNAVAILABLE when no worker serves the model.
 	Generate(*GenerateRequest, grpc.ServerStreamingServer[GenerateResponse]) error
+	// Tokenize turns a text or a chat into tokens, as Generate would. Needs no worker. Called by frontends.
+	// Idempotent. Errors: INVALID_ARGUMENT with a google.rpc.BadRequest that names the field, NOT_FOUND and
+	// RESOURCE_EXHAUSTED as for Generate.
+	Tokenize(context.Context, *TokenizeRequest) (*TokenizeResponse, error)
+	// Detokenize turns tokens into their text. As Tokenize otherwise.
+	Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResponse, error)
 	// Models lists the models that live workers serve. Idempotent.
 	Models(context.Context, *ModelsRequest) (*ModelsResponse, error)
 	// ExplainRoute tells what each decode worker would cost a request now, and books nothing. Called by
@@ -136,6 +170,12 @@ type UnimplementedProcessorServer struct{}
 
 func (UnimplementedProcessorServer) Generate(*GenerateRequest, grpc.ServerStreamingServer[GenerateResponse]) error {
 	return status.Error(codes.Unimplemented, "method Generate not implemented")
+}
+func (UnimplementedProcessorServer) Tokenize(context.Context, *TokenizeRequest) (*TokenizeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Tokenize not implemented")
+}
+func (UnimplementedProcessorServer) Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Detokenize not implemented")
 }
 func (UnimplementedProcessorServer) Models(context.Context, *ModelsRequest) (*ModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Models not implemented")
@@ -177,6 +217,42 @@ func _Processor_Generate_Handler(srv interface{}, stream grpc.ServerStream) erro
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Processor_GenerateServer = grpc.ServerStreamingServer[GenerateResponse]
+
+func _Processor_Tokenize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TokenizeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProcessorServer).Tokenize(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Processor_Tokenize_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProcessorServer).Tokenize(ctx, req.(*TokenizeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Processor_Detokenize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DetokenizeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProcessorServer).Detokenize(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Processor_Detokenize_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProcessorServer).Detokenize(ctx, req.(*DetokenizeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _Processor_Models_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ModelsRequest)
@@ -239,6 +315,14 @@ var Processor_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "switchyard.processor.v1.Processor",
 	HandlerType: (*ProcessorServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Tokenize",
+			Handler:    _Processor_Tokenize_Handler,
+		},
+		{
+			MethodName: "Detokenize",
+			Handler:    _Processor_Detokenize_Handler,
+		},
 		{
 			MethodName: "Models",
 			Handler:    _Processor_Models_Handler,

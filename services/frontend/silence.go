@@ -1,0 +1,71 @@
+package frontend
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/switchyard-llm/switchyard/services/frontend/openai"
+)
+
+// silence bounds the time in which nothing comes of an answer: before its first chunk, when
+// it may wait in a queue, and after. Its timer is armed at the first chunk and whenever it
+// fires, so that a token costs nothing. The goroutine of the answer owns it.
+type silence struct {
+	a           *answer
+	began       time.Time
+	first, idle time.Duration // 0: no bound
+	timer       *time.Timer
+	talking     bool // the first chunk came
+}
+
+// watch begins with the dispatch of a.
+func watch(a *answer, cfg Config) *silence {
+	w := &silence{a: a, began: time.Now(), first: cfg.FirstToken, idle: cfg.StreamIdle}
+	w.timer = time.NewTimer(w.left())
+	return w
+}
+
+func (w *silence) stop() { w.timer.Stop() }
+
+// limit is the bound that holds now.
+func (w *silence) limit() time.Duration {
+	if w.talking {
+		return w.idle
+	}
+	return w.first
+}
+
+// left is the time until the silence is too long.
+func (w *silence) left() time.Duration {
+	limit, since := w.limit(), w.began
+	if w.talking {
+		since = w.a.last
+	}
+	if limit == 0 {
+		return math.MaxInt64
+	}
+	return limit - time.Since(since)
+}
+
+// broken notes a chunk that the answer has taken.
+func (w *silence) broken() {
+	if !w.talking {
+		w.talking = true
+		w.timer.Reset(w.left())
+	}
+}
+
+// check tells whether the silence is too long when the timer has fired. A chunk that waits
+// to be taken, since the client was busy with others, ends it.
+func (w *silence) check(waiting bool) error {
+	left := w.left()
+	switch {
+	case waiting:
+		left = w.limit()
+	case left <= 0:
+		return openai.TimedOut(fmt.Sprintf("The model sent nothing for %v. The generation was stopped.", w.limit()))
+	}
+	w.timer.Reset(left)
+	return nil
+}
