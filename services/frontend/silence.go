@@ -17,6 +17,7 @@ type silence struct {
 	first, idle time.Duration // 0: no bound
 	timer       *time.Timer
 	talking     bool // the first chunk came
+	suspected   bool // the time was up once, and no chunk has come since
 }
 
 // watch begins with the dispatch of a.
@@ -50,19 +51,26 @@ func (w *silence) left() time.Duration {
 
 // broken notes a chunk that the answer has taken.
 func (w *silence) broken() {
+	w.suspected = false
 	if !w.talking {
 		w.talking = true
 		w.timer.Reset(w.left())
 	}
 }
 
+// grace is how much longer a silence is listened to; less where the limit is short.
+const grace = time.Second
+
 // check tells whether the silence is too long when the timer has fired. A chunk that waits
-// to be taken, since the client was busy with others, ends it.
+// to be taken, since the client was busy with others, ends it. While a slow client was written
+// to, nobody listened: so the time must be up twice, the second time after a wait.
 func (w *silence) check(waiting bool) error {
 	left := w.left()
 	switch {
 	case waiting:
 		left = w.limit()
+	case left <= 0 && w.talking && !w.suspected:
+		w.suspected, left = true, min(grace, w.limit()/8)
 	case left <= 0:
 		return openai.TimedOut(fmt.Sprintf("The model sent nothing for %v. The generation was stopped.", w.limit()))
 	}
