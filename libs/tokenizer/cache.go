@@ -35,7 +35,7 @@ func (c Cache) Load(path string, build func() (*Tokenizer, error)) (*Tokenizer, 
 		return nil, err
 	}
 	name = filepath.Join(c.Folder, name)
-	data, err := os.ReadFile(name)
+	data, err := readRegular(name)
 	if err == nil {
 		t, err := fromImage(data)
 		if err == nil {
@@ -53,6 +53,18 @@ func (c Cache) Load(path string, build func() (*Tokenizer, error)) (*Tokenizer, 
 		c.warn(err)
 	}
 	return t, nil
+}
+
+// readRegular reads a file; what is none, such as a pipe, would be waited for.
+func readRegular(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return os.ReadFile(name)
 }
 
 func (c Cache) warn(err error) {

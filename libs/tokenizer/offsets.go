@@ -79,7 +79,17 @@ func valid(text string) aligned {
 
 func (a aligned) cut(start, end int) aligned { return aligned{a.text[start:end], a.from[start:end]} }
 
-func (a aligned) span(start, end int) Span { return Span{a.from[start].Start, a.from[end-1].End} }
+// span is where the bytes from start to end come from; of no bytes it is a place.
+func (a aligned) span(start, end int) Span {
+	switch {
+	case start < end:
+		return Span{a.from[start].Start, a.from[end-1].End}
+	case start < len(a.from):
+		return Span{a.from[start].Start, a.from[start].Start}
+	}
+	last := a.from[len(a.from)-1].End
+	return Span{last, last}
+}
 
 func (o *offsets) normalize(source aligned, first bool, untrusted spans) {
 	t := o.t
@@ -209,7 +219,7 @@ func (t *Tokenizer) unigramEnds(piece string, tokens []sequence.Token) (ends []i
 	at := 0
 	for i, id := range tokens {
 		text := t.vocab.bytes(id)
-		if strings.HasPrefix(piece[at:], text) {
+		if text != "" && strings.HasPrefix(piece[at:], text) {
 			at += len(text)
 			ends = append(ends, at)
 			continue

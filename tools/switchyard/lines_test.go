@@ -29,13 +29,13 @@ func runWith(t *testing.T, input string, args ...string) (code int, out, errors 
 func TestTokenizeAnswersLineByLine(t *testing.T) {
 	model := smallModel(t)
 	t.Setenv("SWITCHYARD_CACHE", t.TempDir())
-	const input = `{"text":"a<|im_end|>"}` + "\n\n" + `{"ids":[100,2]}` + "\n" + `{"text":""}` + "\n" + `{"text":1}` + "\n" + `{"ids":[999]}` + "\n" + `{"txt":"x"}` + "\n" + `{}`
+	const input = `{"text":"a<|im_end|>"}` + "\n\n" + `{"ids":[100,2]}` + "\n" + `{"text":""}` + "\n" + `{"text":1}` + "\n" + `{"ids":[999]}` + "\n" + `{"txt":"x"}` + "\n" + `{}` + "\n" + `{"ids":[null]}` + "\n" + `{"text":"a"} b` + "\n" + `{"Text":"a"}`
 	code, out, errors := runWith(t, input, "tokenize", "--model", model, "--special")
 	want := `{"ids":[100,2]}` + "\n" + `{"text":"a<|im_end|>"}` + "\n" + `{"ids":[]}` + "\n"
-	if code != 1 || !strings.HasPrefix(out, want) || strings.Count(out, `{"error":`) != 4 || !strings.Contains(errors, "answered with an error") {
+	if code != 1 || !strings.HasPrefix(out, want) || strings.Count(out, `{"error":`) != 7 || !strings.Contains(errors, "answered with an error") {
 		t.Errorf("code %d, %s%s", code, out, errors)
 	}
-	for _, part := range []string{`ids[0] is 999, want less than the vocabulary's 259`, `unknown field \"txt\"`, `Go struct field tokenizeLine.text`} {
+	for _, part := range []string{`ids[0] is 999, want less than the vocabulary's 259`, `\"txt\"`, `ids[0] is null, want a number`} {
 		if !strings.Contains(out, part) {
 			t.Errorf("the answers lack %q:\n%s", part, out)
 		}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
@@ -50,28 +52,30 @@ func (c *tokenizeCmd) table(out io.Writer, tok *tokenizer.Tokenizer) error {
 
 // tokenizeLine is a line of input.
 type tokenizeLine struct {
-	Text *string           `json:"text"`
-	IDs  *[]sequence.Token `json:"ids"`
+	Text *string            `json:"text"`
+	IDs  *[]*sequence.Token `json:"ids"` // pointers tell null from 0
 }
 
 func (c *tokenizeCmd) answer(line []byte, tok *tokenizer.Tokenizer) (any, error) {
 	const want = `want {"text": "…"} or {"ids": [numbers]}`
 	var in tokenizeLine
-	decoder := json.NewDecoder(strings.NewReader(string(line)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
-		return nil, fmt.Errorf("%w, %s", err, want)
+	if err := json.Unmarshal(line, &in, json.RejectUnknownMembers(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, fmt.Errorf("%.200s, %s", err.Error(), want)
 	}
 	switch {
 	case (in.Text == nil) == (in.IDs == nil):
 		return nil, errors.New(want)
 	case in.IDs != nil:
+		ids := make([]sequence.Token, len(*in.IDs))
 		for i, id := range *in.IDs {
-			if int(id) >= tok.VocabTokens() {
-				return nil, fmt.Errorf("ids[%d] is %d, want less than the vocabulary's %d", i, id, tok.VocabTokens())
+			if id == nil {
+				return nil, fmt.Errorf("ids[%d] is null, want a number", i)
+			}
+			if ids[i] = *id; int(*id) >= tok.VocabTokens() {
+				return nil, fmt.Errorf("ids[%d] is %d, want less than the vocabulary's %d", i, *id, tok.VocabTokens())
 			}
 		}
-		return map[string]string{"text": tok.Decode(*in.IDs, tokenizer.Special(c.Special))}, nil
+		return map[string]string{"text": tok.Decode(ids, tokenizer.Special(c.Special))}, nil
 	case c.Offsets:
 		ids, spans := tok.Offsets(*in.Text, tokenizer.Special(c.Special))
 		offsets := make([][2]int, len(spans))
