@@ -169,17 +169,24 @@ func (n *setBlockNode) bind(s *scope) {
 
 func (n *setBlockNode) exec(f *frame) (flow, error) {
 	f.enter(n.starts)
-	v, how, err := f.st.capture(func() (flow, error) { return execAll(f, n.body) })
+	v, how, err := captureBlock(f, n.body, n.filter, n.line)
 	if how != flowOn || err != nil {
 		return how, err
-	}
-	if v, err = filterText(f, n.filter, v); err != nil {
-		return flowOn, atLine(n.line, err)
 	}
 	if err := n.to.check(f); err != nil {
 		return flowOn, atLine(n.line, err)
 	}
 	return flowOn, atLine(n.line, n.to.assign(f, v))
+}
+
+// captureBlock is the text that a body writes, through a filter.
+func captureBlock(f *frame, body []stmt, filter code, line int) (Value, flow, error) {
+	v, how, err := f.st.capture(func() (flow, error) { return execAll(f, body) })
+	if how != flowOn || err != nil {
+		return v, how, err
+	}
+	v, err = filterText(f, filter, v)
+	return v, flowOn, atLine(line, err)
 }
 
 // filterBlockNode is {% filter f %} … {% endfilter %}.
@@ -202,12 +209,9 @@ func (n *filterBlockNode) bind(s *scope) {
 
 func (n *filterBlockNode) exec(f *frame) (flow, error) {
 	f.enter(n.starts)
-	v, how, err := f.st.capture(func() (flow, error) { return execAll(f, n.body) })
+	v, how, err := captureBlock(f, n.body, n.filter, n.line)
 	if how != flowOn || err != nil {
 		return how, err
-	}
-	if v, err = filterText(f, n.filter, v); err != nil {
-		return flowOn, atLine(n.line, err)
 	}
 	return flowOn, atLine(n.line, writeBlock(f, v))
 }

@@ -24,8 +24,8 @@ func FromJSON(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.ends = endsByName(t)
-	if len(t.prefix) > 0 {
-		t.bos, t.hasBOS, t.addBOS = t.prefix[0], true, true
+	if len(s.Prefix) > 0 {
+		t.bos, t.hasBOS, t.addBOS = s.Prefix[0], true, true
 	}
 	return t, nil
 }
@@ -33,7 +33,6 @@ func FromJSON(data []byte) (*Tokenizer, error) {
 // build makes a tokenizer out of its description.
 func build(s *spec.Tokenizer) (*Tokenizer, error) {
 	b := builder{spec: s, t: newTokenizer()}
-	b.t.prefix, b.t.suffix = s.Prefix, s.Suffix
 	for _, part := range []func() error{b.steps, b.decoder, b.vocabulary, b.added, b.model} {
 		if err := part(); err != nil {
 			return nil, err

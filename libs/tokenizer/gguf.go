@@ -50,9 +50,6 @@ func (t *Tokenizer) loadBOS(f *gguf.File) (err error) {
 	if t.addBOS && !t.hasBOS {
 		return fmt.Errorf("metadata %q is true, but the file has no tokenizer.ggml.bos_token_id", key)
 	}
-	if t.addBOS {
-		t.prefix = []sequence.Token{t.bos}
-	}
 	return nil
 }
 
@@ -146,7 +143,7 @@ func (r *ggufReader) bytewise() error {
 			Path: fmt.Sprintf("pre, pattern %d", i), Type: "Split", Pattern: pattern, Regex: true, Behavior: "Isolated",
 		})
 	}
-	r.spec.PreTokenizer = append(r.spec.PreTokenizer, spec.Step{Path: "pre", Type: "ByteLevel"})
+	r.spec.PreTokenizer = append(r.spec.PreTokenizer, spec.Step{Path: "pre", Type: "ByteLevel", UseRegex: pre.gpt2})
 	r.spec.Decoder = []spec.Step{{Path: "decoder", Type: "ByteLevel"}}
 	if pre.nfc {
 		r.spec.Normalizer = []spec.Step{{Path: "pre", Type: "NFC"}}

@@ -9,13 +9,13 @@ import (
 // tokenizer.json of the models that carry the name says.
 type pre struct {
 	patterns     []string
+	gpt2         bool // GPT-2's pattern, that of a ByteLevel step, comes after them
 	nfc          bool
 	ignoreMerges bool
 }
 
 // Patterns by the family that brought them up.
 const (
-	gpt2Pattern   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	digitPattern  = `\p{N}`
 	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -36,8 +36,8 @@ func preTokenizers() map[string]pre {
 			out[n] = p
 		}
 	}
-	name(pre{patterns: []string{gpt2Pattern}}, "gpt-2", "mpt", "olmo", "jais", "phi-2")
-	name(pre{patterns: []string{digitPattern, gpt2Pattern}}, "smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
+	name(pre{gpt2: true}, "gpt-2", "mpt", "olmo", "jais", "phi-2")
+	name(pre{patterns: []string{digitPattern}, gpt2: true}, "smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
 	name(pre{patterns: []string{llama3Pattern}, ignoreMerges: true}, "llama3", "llama-v3", "llama-bpe")
 	name(pre{patterns: []string{qwen2Pattern}, nfc: true}, "qwen2", "deepseek-r1-qwen")
 	name(pre{patterns: []string{o200kPattern}}, "gpt-4o", "llama4")

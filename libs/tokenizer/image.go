@@ -13,7 +13,7 @@ import (
 )
 
 // imageVersion changes with the form of an image, and with what is built from a file.
-const imageVersion = 1
+const imageVersion = 2
 
 // imageHeader holds what of a tokenizer is no slice.
 type imageHeader struct {
@@ -51,8 +51,6 @@ func (t *Tokenizer) image() (data []byte, ok bool, err error) {
 	w := image.NewWriter(imageVersion)
 	image.PutOne(w, imageHeader{t.marks, t.marksEarly, t.decoder, t.bos, t.hasBOS, t.addBOS})
 	image.Put(w, t.ends)
-	image.Put(w, t.prefix)
-	image.Put(w, t.suffix)
 	image.PutString(w, t.vocab.texts.All)
 	image.Put(w, t.vocab.texts.Ends)
 	image.Put(w, t.vocab.kinds)
@@ -73,7 +71,7 @@ func fromImage(data []byte) (*Tokenizer, error) {
 	t := newTokenizer()
 	h := image.GetOne[imageHeader](r)
 	t.marks, t.marksEarly, t.decoder, t.bos, t.hasBOS, t.addBOS = h.marks, h.marksEarly, h.decoder, h.bos, h.hasBOS, h.addBOS
-	t.ends, t.prefix, t.suffix = image.Get[sequence.Token](r), image.Get[sequence.Token](r), image.Get[sequence.Token](r)
+	t.ends = image.Get[sequence.Token](r)
 	t.vocab.texts.All = image.GetString(r)
 	t.vocab.texts.Ends, t.vocab.kinds = image.Get[uint32](r), image.Get[kind](r)
 	steps := image.Get[byte](r)

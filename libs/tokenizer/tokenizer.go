@@ -63,12 +63,11 @@ type Tokenizer struct {
 	segments   *segments // nil: texts cannot be cut
 	decoder    decoder
 
-	ends           []sequence.Token
-	prefix, suffix []sequence.Token
-	bos            sequence.Token
-	hasBOS         bool
-	addBOS         bool
-	scratch        sync.Pool // of *scratch
+	ends    []sequence.Token
+	bos     sequence.Token
+	hasBOS  bool
+	addBOS  bool
+	scratch sync.Pool // of *scratch
 
 	// What normalizer, raw and normalized are made of.
 	normalizerSteps []spec.Step
@@ -94,12 +93,6 @@ func (t *Tokenizer) BOS() (token sequence.Token, ok bool) { return t.bos, t.hasB
 // AddBOS reports whether the file wants BOS before a prompt that is not a rendered
 // chat. Encode never adds it.
 func (t *Tokenizer) AddBOS() bool { return t.addBOS }
-
-// Around returns the tokens that the file wants before and after a text that is no
-// rendered chat. Encode never adds them.
-func (t *Tokenizer) Around() (before, after []sequence.Token) {
-	return slices.Clone(t.prefix), slices.Clone(t.suffix)
-}
 
 // ControlTexts lists the texts of all control tokens in the order of their ids.
 func (t *Tokenizer) ControlTexts() []string {
