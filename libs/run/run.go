@@ -21,6 +21,7 @@ import (
 // with 0 when f returned nil or flag.ErrHelp, else with 1 and one line on standard
 // error. SIGINT and SIGTERM end f's context; a second one ends the process at once.
 func Main(f func(ctx context.Context, args []string) error) {
+	CollectLess()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once the first signal is taken, the default handling returns.
 	context.AfterFunc(ctx, stop)

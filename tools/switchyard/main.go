@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard-llm/switchyard/libs/modelstore"
+	process "github.com/switchyard-llm/switchyard/libs/run"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer/testfiles"
 )
 
@@ -36,6 +37,7 @@ type commands struct {
 }
 
 func main() {
+	process.CollectLess()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))

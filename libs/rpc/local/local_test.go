@@ -69,7 +69,7 @@ func onBoth(t *testing.T, p *processor, test func(t *testing.T, client processor
 }
 
 func chunk(text string) *processorv1.GenerateResponse {
-	return &processorv1.GenerateResponse{Chunk: &generationv1.Chunk{Text: text}}
+	return &processorv1.GenerateResponse{Chunks: []*generationv1.Chunk{{Text: text}}}
 }
 
 func request(id string) *processorv1.GenerateRequest {
@@ -92,7 +92,7 @@ func TestStreamDeliversMessagesInOrderThenEOF(t *testing.T) {
 		}
 		for _, want := range []string{"a", "b", "c"} {
 			got, err := stream.Recv()
-			if err != nil || got.Chunk.Text != want {
+			if err != nil || got.Chunks[0].Text != want {
 				t.Fatalf("Recv = %v, %v; want %q", got, err, want)
 			}
 		}

@@ -12,7 +12,16 @@ import (
 
 // sharer passes messages on without copying what hangs below them.
 type sharer struct {
-	open sync.Map // reflect.Type of a message struct → whether its fields are all exported
+	plans sync.Map // reflect.Type of a message struct → its plan
+}
+
+// plan is how messages of a type are passed on.
+type plan struct {
+	// fields are the indices of the exported fields. Setting them is several times cheaper than
+	// by protobuf's reflection, and this is done for every token.
+	fields []int
+	// open tells that these are all, as in protobuf's open API.
+	open bool
 }
 
 // share makes dst equal to src; the two have their submessages and lists in common.
@@ -26,8 +35,11 @@ func (s *sharer) share(dst, src any) error {
 		return status.Errorf(codes.Internal, "cannot pass %T as %T: want equal types", src, dst)
 	}
 	source := from.ProtoReflect()
-	if s.isOpen(source) {
-		shareFields(reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem())
+	if p := s.plan(source, src); p.open {
+		target, given := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
+		for _, i := range p.fields {
+			target.Field(i).Set(given.Field(i))
+		}
 	} else {
 		shareReflected(to, source)
 	}
@@ -37,14 +49,12 @@ func (s *sharer) share(dst, src any) error {
 	return nil
 }
 
-// isOpen tells whether all of a message's fields are exported fields of its struct, as in
-// protobuf's open API.
-func (s *sharer) isOpen(m protoreflect.Message) bool {
-	t := reflect.TypeOf(m.Interface()).Elem()
-	if open, ok := s.open.Load(t); ok {
-		return open.(bool)
+func (s *sharer) plan(m protoreflect.Message, src any) *plan {
+	t := reflect.TypeOf(src).Elem()
+	if p, ok := s.plans.Load(t); ok {
+		return p.(*plan)
 	}
-	want, exported := 0, 0
+	p, want := &plan{}, 0
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		if oneof := fields.Get(i).ContainingOneof(); oneof == nil || oneof.IsSynthetic() {
@@ -57,23 +67,14 @@ func (s *sharer) isOpen(m protoreflect.Message) bool {
 			want++
 		}
 	}
-	for _, field := range reflect.VisibleFields(t) {
-		if field.IsExported() {
-			exported++
+	for i := range t.NumField() {
+		if t.Field(i).IsExported() {
+			p.fields = append(p.fields, i)
 		}
 	}
-	s.open.Store(t, want == exported)
-	return want == exported
-}
-
-// shareFields is the quick way: several times cheaper than by protobuf's reflection, and
-// this is done for every token.
-func shareFields(to, from reflect.Value) {
-	for i := range to.NumField() {
-		if field := to.Field(i); field.CanSet() {
-			field.Set(from.Field(i))
-		}
-	}
+	p.open = want == len(p.fields)
+	s.plans.Store(t, p)
+	return p
 }
 
 func shareReflected(to proto.Message, source protoreflect.Message) {

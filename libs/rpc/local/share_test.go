@@ -20,7 +20,7 @@ func TestSharedMessagesAreEqualAndShareWhatIsBelow(t *testing.T) {
 	}
 	source.ProtoReflect().SetUnknown([]byte{0xf8, 0x07, 0x01}) // field 127
 	var s sharer
-	if !s.isOpen(source.ProtoReflect()) {
+	if !s.plan(source.ProtoReflect(), source).open {
 		t.Error("the quick way is not taken for the messages of this repository")
 	}
 	for name, share := range map[string]func(dst *generationv1.Request) error{
