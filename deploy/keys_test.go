@@ -35,7 +35,7 @@ var (
 		"engine.dp_rank": "1", "engine.dp_group": free,
 		"engine.sim.shape": "gpt-9", "engine.sim.gpu": "abacus", "engine.sim.numerics": "int3", "engine.sim.tp": "0", "engine.sim.timing": "moon",
 		"engine.sim.profile": "p.json", "engine.sim.speedup": "-1", "engine.sim.link_gbytes": "-1", "engine.sim.host_blocks": "-1",
-		"engine.sim.host_gbytes": "-1", "engine.sim.disk_blocks": "-1", "engine.sim.disk_gbytes": "-1", "engine.sim.context_tokens": "-1",
+		"engine.sim.host_gbytes": "-1", "engine.sim.disk_blocks": "-1", "engine.sim.disk_gbytes": "-1", "engine.sim.tokenizer": free, "engine.sim.context_tokens": "-1",
 		"pool.tokens": "0", "pool.step_tokens": "64", "pool.running_max": "0", "pool.waiting_max": "-1", "pool.quarantine_max": "-1", "pool.poison": free, "pool.prefault": free,
 		"queue.jobs": "0", "queue.ack_wait": "1ms", "queue.timeout": "0s",
 		"events.publish": free, "events.changes": "0", "events.interval": "-1s", "events.snapshots": "0",
@@ -44,11 +44,11 @@ var (
 	services = map[string]service{
 		"planner": of(planner.DefaultConfig, everyService),
 		"frontend": of(frontend.DefaultConfig, everyService, map[string]string{
-			"http": `""`, "max_body_bytes": "0", "max_requests": "0", "request_timeout": "0s", "body_timeout": "0s",
+			"http": `""`, "http_cert": "c.pem", "http_key": "k.pem", "max_body_bytes": "0", "max_requests": "0", "request_timeout": "0s", "body_timeout": "0s",
 			"write_timeout": "0s", "keepalive": "0s", "queue_chunks": "0", "strict": free, "first_token_timeout": "-1s", "stream_idle_timeout": "-1s", "cors_origins": "[example.com]",
 		}),
 		"processor": of(processor.DefaultConfig, everyService, map[string]string{
-			"nats": free, "model": `""`, "name": free, "default_max_tokens": "0", "max_requests": "0", "max_body_bytes": "0", "migrations": "-1",
+			"nats": free, "model": `""`, "tokenizer": "t.json", "name": free, "default_max_tokens": "0", "max_requests": "0", "max_body_bytes": "0", "migrations": "-1",
 			"dispatch_wait": "-1s", "router.policy": "whim", "router.prefill_weight": "-1", "router.decode_weight": "-1", "router.stall_weight": "-1", "router.host_credit": "2",
 			"router.disk_credit": "-1", "router.pending_credit": "1.5", "router.temperature": "-1", "router.memory_bytes": "0", "router.assume_for": "0s",
 		}),

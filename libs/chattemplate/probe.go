@@ -10,7 +10,7 @@ import (
 // chats: what the text does not show, or what the template refuses, is not taken. A
 // template that looks at something only in company that no probe has is taken for one that
 // does not look.
-type takes struct{ parts, tools, toolCalls, system, generationPrompt bool }
+type takes struct{ parts, tools, toolCalls, system, generationPrompt, reasoningEffort bool }
 
 // TakesParts reports whether the template understands content as a list of parts. Where
 // it does not, the caller must join text parts to one string first: such a template
@@ -32,6 +32,9 @@ func (t *Template) TakesSystem() bool { return t.takes.system }
 // TakesGenerationPrompt reports whether AddGenerationPrompt changes the text. Where it does
 // not, the model itself begins the answer, or the template always does.
 func (t *Template) TakesGenerationPrompt() bool { return t.takes.generationPrompt }
+
+// TakesReasoningEffort reports whether the variable reasoning_effort changes the text.
+func (t *Template) TakesReasoningEffort() bool { return t.takes.reasoningEffort }
 
 // probeText is what the probes look for; nothing in it is quoted by Python or JSON, and no
 // template has it.
@@ -62,7 +65,12 @@ func (t *Template) probe() takes {
 		system:    shows(Input{Messages: []Message{{Role: "system", Content: probeText}, user}}),
 		generationPrompt: text(Input{Messages: []Message{user}, AddGenerationPrompt: true}) !=
 			text(Input{Messages: []Message{user}}),
+		reasoningEffort: text(probeEffort(user, "low")) != text(probeEffort(user, "high")),
 	}
+}
+
+func probeEffort(user Message, effort string) Input {
+	return Input{Messages: []Message{user}, AddGenerationPrompt: true, Variables: Object{{"reasoning_effort", effort}}}
 }
 
 func probeTool(name string) Object {

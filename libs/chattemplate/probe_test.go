@@ -15,6 +15,7 @@ func TestTakesSaysWhatATemplateLooksAt(t *testing.T) {
 		{"tools by name", "{% for t in tools %}{{ t.function.name }}{% endfor %}" + loop, takes{tools: true, system: true}},
 		{"tool calls", loop + "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}{% endfor %}", takes{toolCalls: true, system: true}},
 		{"a generation prompt", loop + "{% if add_generation_prompt %}assistant:{% endif %}", takes{generationPrompt: true, system: true}},
+		{"an effort", loop + "Reasoning: {{ reasoning_effort }}", takes{reasoningEffort: true, system: true}},
 		{"parts", "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", takes{parts: true}},
 		{"nothing", "{{ raise_exception('no') }}", takes{}},
 		{"a hostile one", "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}", takes{}},

@@ -16,8 +16,11 @@ import (
 type Card struct {
 	// Model is the name under which the model is served.
 	Model string
-	// VocabTokens is the size of the vocabulary, hence the length of a row of logits.
+	// VocabTokens is the size of the vocabulary.
 	VocabTokens int
+	// LogitTokens is the length of a row of logits: tokens from there on are never drawn. 0 is
+	// VocabTokens.
+	LogitTokens int
 	// ContextTokens is the longest sequence, prompt and output together.
 	ContextTokens int
 	// Layout is how the engine keeps keys and values in a block.
@@ -44,6 +47,14 @@ type Card struct {
 type Pace struct {
 	Token, Step, Sequence time.Duration
 	Context               float64
+}
+
+// Logits is the length of a row of logits.
+func (c *Card) Logits() int {
+	if c.LogitTokens > 0 {
+		return c.LogitTokens
+	}
+	return c.VocabTokens
 }
 
 // RowBytes is KVRowBytes, or what the layout keeps of a token.
@@ -84,7 +95,7 @@ type Segment struct {
 	// Blocks is the sequence's block table: position p lies in
 	// Blocks[p / BlockTokens], row p mod BlockTokens. It covers all new tokens.
 	Blocks []block.ID
-	// Logits, unless nil, has VocabTokens elements and receives the logits after the last token.
+	// Logits, unless nil, has Card.Logits elements and receives the logits after the last token.
 	Logits []float32
 	// Placed, unless nil, is called from within Step once the keys and values of a layer lie
 	// in the blocks for the positions [from, to), and will not change any more: for every layer

@@ -11,31 +11,14 @@ const (
 
 	exponentBits = 52 // where the exponent of a float64 starts
 	exponentBias = 1023
-
-	// minExponent is below every x for which exp(x) is a normal number.
-	minExponent = -708
 )
 
-// exp is e^x for x ≤ 0, with an error below 1e-15 of the result; 0 for x < −708.
+// weight is e^x · 2^oneBits, rounded to an integer, for lowest ≤ x ≤ 0, with an error of up to
+// 4e-11 of it beside the rounding, which no draw can show, and small enough to be inlined into
+// the loops over the vocabulary.
 //
 // x = n·ln 2/64 + r with |r| ≤ ln 2/128; e^x = 2^(n/64) · e^r, the first factor from a
-// table, the second by its Taylor series to the 5th power.
-func exp(x float64) float64 {
-	if x < minExponent {
-		return 0
-	}
-	n := int(float64(x*(log2e*steps)) - 0.5) // to the nearest: the conversion truncates
-	r := x - float64(float64(n)*(ln2Hi/steps)) - float64(float64(n)*(ln2Lo/steps))
-	power := math.Float64frombits(powers[n&(steps-1)] + uint64(n>>stepBits)<<exponentBits)
-	r2 := float64(r * r)
-	low, high := 0.5+float64(r*(1.0/6)), 1.0/24+float64(r*(1.0/120))
-	series := r + float64(r2*(low+float64(r2*high)))
-	return power + float64(power*series)
-}
-
-// weight is e^x · 2^oneBits, rounded to an integer, for lowest ≤ x ≤ 0: as exp does it,
-// but with an error of up to 4e-11, which no draw can show, and small enough to be
-// inlined into the loop over the vocabulary.
+// table, the second by its Taylor series to the 3rd power.
 func weight(x float64) uint64 {
 	n := int(float64(x*(log2e*steps)) - 0.5)
 	r := x - float64(float64(n)*(math.Ln2/steps))

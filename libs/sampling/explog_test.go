@@ -7,13 +7,9 @@ import (
 	"testing"
 )
 
-func TestExpAndLogAgreeWithPackageMath(t *testing.T) {
+func TestLogAgreesWithPackageMath(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
-		x := -708 * rnd.Float64() * rnd.Float64() * rnd.Float64()
-		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 1e-15*want {
-			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
-		}
 		y := 1 + 50_000*rnd.Float64()*rnd.Float64()*rnd.Float64()
 		if got, want := log(y), math.Log(y); math.Abs(got-want) > 3e-16*math.Abs(want) {
 			t.Fatalf("log(%v) = %v, want %v", y, got, want)
@@ -37,20 +33,18 @@ func TestWeightIsTheScaledExponential(t *testing.T) {
 	}
 }
 
-func TestExpAndLogAtTheirEnds(t *testing.T) {
-	for x, want := range map[float64]float64{0: 1, math.Copysign(0, -1): 1, -709: 0, math.Inf(-1): 0} {
-		if got := exp(x); got != want {
-			t.Errorf("exp(%v) = %v, want %v", x, got, want)
-		}
-	}
+func TestLogAtItsEnds(t *testing.T) {
 	if got := log(1); got != 0 {
 		t.Errorf("log(1) = %v, want 0", got)
+	}
+	if got, want := log(1e45), math.Log(1e45); math.Abs(got-want) > 3e-16*want { // that of the least min_p
+		t.Errorf("log(1e45) = %v, want %v", got, want)
 	}
 }
 
 // The bits are part of the promise that a request has one answer everywhere. This test
 // fails where a compiler fuses a product into a sum (GOAMD64=v3, arm64).
-func TestExpAndLogBitsNeverChange(t *testing.T) {
+func TestWeightAndLogBitsNeverChange(t *testing.T) {
 	h := fnv.New64a()
 	var b [8]byte
 	put := func(x float64) {
@@ -60,7 +54,6 @@ func TestExpAndLogBitsNeverChange(t *testing.T) {
 		h.Write(b[:])
 	}
 	for i := range 100_000 {
-		put(exp(-float64(i) / 1024))
 		put(log(1 + float64(i)/7))
 		put(float64(weight(lowest * float64(i) / 100_000)))
 	}
@@ -69,4 +62,4 @@ func TestExpAndLogBitsNeverChange(t *testing.T) {
 	}
 }
 
-const goldenExpLog = 0x15faa8487fbbaa3d
+const goldenExpLog = 0x97c7095f2f6aa7c3

@@ -1,6 +1,6 @@
 package sampling
 
-// steps is the number of entries per power of two in the table that exp uses.
+// steps is the number of entries per power of two in the table that weight uses.
 const steps = 1 << stepBits
 
 const stepBits = 6

@@ -2,6 +2,7 @@ package sampling
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -40,29 +41,62 @@ type Sampler struct {
 	count  [buckets]int
 	last   int // the last bucket of which tokens are kept
 	border []sequence.Token
+
+	changes []changed // what a draw has changed of its logits
 }
 
-// Draw returns the next token of a sequence, given its logits by token id: choice is
-// the index of the sequence in its request, position the number of tokens before the
-// one to draw.
+// Turn is what a draw depends on beside the logits and the parameters.
+type Turn struct {
+	// Choice is the index of the sequence in its request, Position the number of tokens
+	// before the one to draw.
+	Choice, Position int
+	// History is the sequence's; required where NewHistory makes one.
+	History *History
+	// Banned are not drawn.
+	Banned []sequence.Token
+}
+
+// Draw returns the next token of a sequence, given its logits by token id, which are the same
+// afterwards.
 //
-// Temperature 0 gives the highest logit, the lowest id among equals. Otherwise the
-// logits are divided by the temperature; the TopK first are kept, in order of falling
-// logit and rising id; of these the fewest whose probabilities, among them, sum to
-// TopP; and one is drawn by its probability. A logit may be −Inf. An error names the
+// The bias is added to the logits and the penalties are taken, in float64; the repetition
+// penalty first, then the frequency and the presence penalty. Temperature 0 gives the highest
+// logit, the lowest id among equals. Otherwise the logits are divided by the temperature; tokens
+// whose probability is below MinP of the first one's are dropped; the TopK first are kept, in
+// order of falling logit and rising id; of these the fewest whose probabilities, among them, sum
+// to TopP; and one is drawn by its probability. A logit may be −Inf. An error names the
 // parameter, or the token whose logit cannot be.
-func (s *Sampler) Draw(logits []float32, p sequence.Sampling, choice, position int) (sequence.Token, error) {
-	if err := Validate(p); err != nil {
+func (s *Sampler) Draw(logits []float32, p sequence.Sampling, at Turn) (sequence.Token, error) {
+	if err := validateScalars(&p); err != nil { // the bias is in the history, and was looked at once
 		return 0, fmt.Errorf("draw a token: %w", err)
 	}
+	if at.History == nil && adjusts(&p) {
+		return 0, errors.New("draw a token: a bias or a penalty is set, and there is no history")
+	}
+	if at.History == nil && len(at.Banned) == 0 {
+		return s.draw(logits, &p, &at)
+	}
+	if err := s.adjust(logits, &at); err != nil {
+		return 0, fmt.Errorf("draw the token at position %d: %w", at.Position, err)
+	}
+	token, err := s.draw(logits, &p, &at)
+	if err != nil && len(at.Banned) > 0 {
+		err = fmt.Errorf("%w (%d tokens must not be drawn yet)", err, len(at.Banned))
+	}
+	s.restore(logits)
+	return token, err
+}
+
+// draw draws from the logits as they are.
+func (s *Sampler) draw(logits []float32, p *sequence.Sampling, at *Turn) (sequence.Token, error) {
 	top, err := highest(logits)
 	if err != nil {
-		return 0, fmt.Errorf("draw the token at position %d: %w", position, err)
+		return 0, fmt.Errorf("draw the token at position %d: %w", at.Position, err)
 	}
 	if p.Temperature == 0 || p.TopK == 1 {
 		return top, nil
 	}
-	total := s.weigh(logits, logits[top], float64(p.Temperature))
+	total := s.weigh(logits, logits[top], float64(p.Temperature), floor(p.MinP))
 	if p.TopK > 0 && p.TopK < len(logits) {
 		total = s.keepCount(logits, p.TopK)
 	}
@@ -70,8 +104,8 @@ func (s *Sampler) Draw(logits []float32, p sequence.Sampling, choice, position i
 		total = s.keepMass(logits, portion(total, p.TopP))
 	}
 	// The high half of the product maps 64 random bits onto [0, total).
-	at, _ := bits.Mul64(random(p.Seed, choice, position), total)
-	return s.pick(at), nil
+	point, _ := bits.Mul64(random(p.Seed, at.Choice, at.Position), total)
+	return s.pick(point), nil
 }
 
 // highest is the first token with the highest logit.
@@ -93,23 +127,31 @@ func highest(logits []float32) (sequence.Token, error) {
 	return sequence.Token(top), nil
 }
 
-// weigh fills in the weights and the buckets and returns the sum of the weights.
-func (s *Sampler) weigh(logits []float32, most float32, temperature float64) uint64 {
+// floor is the least x, so that e^x is not below min_p, of those that have a weight.
+func floor(minP float32) float64 {
+	if minP == 0 {
+		return lowest
+	}
+	return max(lowest, -log(1/float64(minP)))
+}
+
+// weigh fills in the weights and the buckets of all with x ≥ least and returns the sum of the weights.
+func (s *Sampler) weigh(logits []float32, most float32, temperature, least float64) uint64 {
 	n := len(logits)
-	s.weight = slices.Grow(s.weight[:0], n)[:n]
-	s.bucket = slices.Grow(s.bucket[:0], n)[:n]
+	weights, places := slices.Grow(s.weight[:0], n)[:n], slices.Grow(s.bucket[:0], n)[:n] // in registers
+	s.weight, s.bucket = weights, places
 	s.sum, s.count = [buckets]uint64{}, [buckets]int{}
 	s.last = buckets - 1
 	total, high, inverse := uint64(0), float64(most), 1/temperature
 	for i, l := range logits {
 		x := (float64(l) - high) * inverse
-		if x < lowest {
-			s.weight[i], s.bucket[i] = 0, nowhere
+		if x < least {
+			weights[i], places[i] = 0, nowhere
 			continue
 		}
 		w := weight(x)
 		b := min(uint16(int32(x*-bucketsPer)), buckets-1)
-		s.weight[i], s.bucket[i] = w, b
+		weights[i], places[i] = w, b
 		s.sum[b] += w
 		s.count[b]++
 		total += w

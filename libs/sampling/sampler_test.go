@@ -2,7 +2,6 @@ package sampling
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -27,14 +26,16 @@ func model(rnd *rand.Rand, n int) []float32 {
 	return logits
 }
 
-// naive is the definition of Draw: sort all, cut, walk.
+func turn(choice, position int) Turn { return Turn{Choice: choice, Position: position} }
+
+// naive is the definition of Draw on adjusted logits: sort all, cut, walk.
 func naive(logits []float32, p sequence.Sampling, choice, position int) sequence.Token {
 	order := make([]sequence.Token, len(logits))
 	for i := range order {
 		order[i] = sequence.Token(i)
 	}
 	slices.SortStableFunc(order, func(a, b sequence.Token) int { return cmp.Compare(logits[b], logits[a]) })
-	if p.Temperature == 0 {
+	if p.Temperature == 0 || p.TopK == 1 {
 		return order[0]
 	}
 	most := float64(logits[order[0]])
@@ -43,6 +44,12 @@ func naive(logits []float32, p sequence.Sampling, choice, position int) sequence
 			return weight(x)
 		}
 		return 0
+	}
+	if p.MinP > 0 {
+		order = slices.DeleteFunc(order, func(t sequence.Token) bool {
+			x := (float64(logits[t]) - most) * (1 / float64(p.Temperature))
+			return math.Exp(x) < float64(p.MinP)*(1-1e-12)
+		})
 	}
 	if p.TopK > 0 {
 		order = order[:min(p.TopK, len(order))]
@@ -97,9 +104,10 @@ func TestDrawEqualsTheDefinition(t *testing.T) {
 			Temperature: []float32{0, 1e-30, 0.1, 0.7, 1, 2}[rnd.IntN(6)],
 			TopP:        []float32{0, 1, 0.999, 0.9, 0.5, 1e-9}[rnd.IntN(6)],
 			TopK:        []int{0, 0, 1, 2, 10, 50, n, n + 5}[rnd.IntN(8)],
+			MinP:        []float32{0, 0, 1, 0.5, 0.05, 1e-6, 1e-45}[rnd.IntN(7)],
 			Seed:        rnd.Uint64(),
 		}
-		got, err := s.Draw(logits, p, round%3, round)
+		got, err := s.Draw(logits, p, turn(round%3, round))
 		if want := naive(logits, p, round%3, round); err != nil || got != want {
 			t.Fatalf("round %d, %+v over %d tokens: %d, %v, want %d", round, p, n, got, err, want)
 		}
@@ -141,7 +149,7 @@ func TestDrawsNeverChange(t *testing.T) {
 		got []sequence.Token
 	)
 	for position := range len(goldenDraws) {
-		token, err := s.Draw(logits, p, 1, position)
+		token, err := s.Draw(logits, p, turn(1, position))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +176,7 @@ func TestDrawFollowsTheProbabilities(t *testing.T) {
 		var s Sampler
 		counts := make([]int, len(logits))
 		for position := range draws {
-			token, err := s.Draw(logits, c.p, 0, position)
+			token, err := s.Draw(logits, c.p, turn(0, position))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +200,7 @@ func TestDrawFollowsTheProbabilities(t *testing.T) {
 func TestGreedyTakesTheLowestIDAmongEquals(t *testing.T) {
 	var s Sampler
 	for _, p := range []sequence.Sampling{{}, {Temperature: 1, TopK: 1}, {Temperature: 1, TopP: 1e-9}} {
-		got, err := s.Draw([]float32{1, 5, 5, 2}, p, 0, 0)
+		got, err := s.Draw([]float32{1, 5, 5, 2}, p, Turn{})
 		if err != nil || got != 1 {
 			t.Errorf("%+v: %d, %v, want 1", p, got, err)
 		}
@@ -213,56 +221,10 @@ func TestLogitsThatCannotBeAreErrors(t *testing.T) {
 	} {
 		for _, p := range []sequence.Sampling{{}, {Temperature: 1, TopP: 0.9}} {
 			var s Sampler
-			if _, err := s.Draw(c.logits, p, 0, 9); err == nil || err.Error() != c.want {
+			if _, err := s.Draw(c.logits, p, turn(0, 9)); err == nil || err.Error() != c.want {
 				t.Errorf("%v: %v, want %s", c.logits, err, c.want)
 			}
 		}
-	}
-}
-
-func TestValidateNamesFieldAndRange(t *testing.T) {
-	nan := float32(math.NaN())
-	for _, c := range []struct {
-		p           sequence.Sampling
-		field, want string
-	}{
-		{sequence.Sampling{Temperature: -0.5}, "temperature", "temperature is -0.5, want 0 to 2"},
-		{sequence.Sampling{Temperature: 2.5}, "temperature", "temperature is 2.5, want 0 to 2"},
-		{sequence.Sampling{Temperature: nan}, "temperature", "temperature is NaN, want 0 to 2"},
-		{sequence.Sampling{TopP: 1.5}, "top_p", "top_p is 1.5, want 0 to 1"},
-		{sequence.Sampling{TopP: nan}, "top_p", "top_p is NaN, want 0 to 1"},
-		{sequence.Sampling{TopK: -1}, "top_k", "top_k is -1, want at least 0"},
-	} {
-		var field *FieldError
-		if err := Validate(c.p); !errors.As(err, &field) || field.Field != c.field || err.Error() != c.want {
-			t.Errorf("%+v: %v, want %s", c.p, err, c.want)
-		}
-		if _, err := new(Sampler).Draw([]float32{1}, c.p, 0, 0); !errors.As(err, &field) {
-			t.Errorf("%+v: Draw says %v", c.p, err)
-		}
-	}
-	if err := Validate(sequence.Sampling{Temperature: 2, TopP: 1, TopK: 7}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestLogProbIsTheUntemperedLogarithm(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(5, 6))
-	logits := model(rnd, 5000)
-	logits[17] = float32(math.Inf(-1))
-	sum := 0.0
-	for _, l := range logits {
-		sum += math.Exp(float64(l))
-	}
-	for _, token := range []sequence.Token{0, 1, 17, 4999} {
-		got, err := LogProb(logits, token)
-		want := float64(logits[token]) - math.Log(sum)
-		if err != nil || !(got == want || math.Abs(got-want) < 1e-12) {
-			t.Errorf("LogProb of %d = %v, %v, want %v", token, got, err, want)
-		}
-	}
-	if _, err := LogProb(logits, 5000); err == nil {
-		t.Error("a token beyond the logits has a probability")
 	}
 }
 
@@ -271,7 +233,7 @@ func TestDrawsDoNotAllocate(t *testing.T) {
 	var s Sampler
 	for _, p := range []sequence.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopP: 0.9, TopK: 100}} {
 		draw := func() {
-			if _, err := s.Draw(logits, p, 0, 5); err != nil {
+			if _, err := s.Draw(logits, p, turn(0, 5)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -302,20 +264,11 @@ func BenchmarkDraw(b *testing.B) {
 			var s Sampler
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := s.Draw(c.logits, c.p, 0, i); err != nil {
+				if _, err := s.Draw(c.logits, c.p, turn(0, i)); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkLogProb(b *testing.B) {
-	logits := model(rand.New(rand.NewPCG(9, 10)), vocab)
-	for b.Loop() {
-		if _, err := LogProb(logits, 5); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -30,17 +30,26 @@ func (s *Scheduler) Submit(spec sequence.Spec, sink Sink, opt Options) (*Sequenc
 	if s.closed != nil {
 		return nil, s.closed
 	}
-	s.waiting = append(s.waiting, q)
+	s.waiting = q.lineUp(s.waiting)
 	s.admit(q.since)
-	if n := len(s.waiting); n > s.cfg.Waiting && s.waiting[n-1] == q {
-		s.waiting = s.waiting[:n-1]
+	if i := slices.Index(s.waiting, q); i >= 0 && len(s.waiting) > s.cfg.Waiting {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
 		return nil, ErrBusy
 	}
 	return q, nil
 }
 
+// lineUp puts q behind those in line of its own priority, or a lower number.
+func (q *Sequence) lineUp(line []*Sequence) []*Sequence {
+	i := len(line)
+	for i > 0 && line[i-1].spec.Priority > q.spec.Priority {
+		i--
+	}
+	return slices.Insert(line, i, q)
+}
+
 // Wait waits until the pool has room for the whole sequence and has booked it; sequences
-// are served in order. On nil the caller owns the sequence: it must Start, Attach, Fail
+// are served by priority, and in order among equals. On nil the caller owns the sequence: it must Start, Attach, Fail
 // or Cancel it. On an error the sequence is gone.
 func (q *Sequence) Wait(ctx context.Context) error {
 	select {
@@ -71,7 +80,12 @@ func (s *Scheduler) check(spec *sequence.Spec) error {
 			}
 		}
 	}
-	return sampling.Validate(spec.Sampling)
+	for i, b := range spec.Sampling.Bias {
+		if int(b.Token) >= s.card.VocabTokens {
+			return fmt.Errorf("logit_bias[%d] is for token %d, want less than %d", i, b.Token, s.card.VocabTokens)
+		}
+	}
+	return sampling.ValidateSpec(spec)
 }
 
 // abandon takes q out of the waiting line, or gives back what it was admitted to.
@@ -88,7 +102,9 @@ func (s *Scheduler) abandon(q *Sequence) {
 	}
 }
 
-// admit lets in all waiting sequences that fit, oldest first. s.mu is held.
+// admit lets in all waiting sequences that fit, in the order of the line. One that has waited for
+// passAfter stops those behind it, which are younger or matter less; who matters more stands
+// before it. s.mu is held.
 func (s *Scheduler) admit(now time.Time) {
 	var still []*Sequence
 	for i, q := range s.waiting {

@@ -57,7 +57,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// passAfter is how long the oldest waiting sequence that does not fit lets younger ones pass.
+// passAfter is how long a waiting sequence that does not fit lets those behind it pass.
 const passAfter = 200 * time.Millisecond
 
 // Scheduler forms batches for one executor over one pool.
@@ -70,8 +70,8 @@ type Scheduler struct {
 	wake    chan struct{} // capacity 1: something changed for the step loop
 	between chan func()   // unbuffered: what is to run while no step does
 
-	mu       sync.Mutex // guards all below
-	waiting  []*Sequence
+	mu       sync.Mutex  // guards all below
+	waiting  []*Sequence // by priority, then arrival
 	admitted int         // sequences that hold a table
 	active   int         // tokens of those
 	missing  int         // prompt rows that those lack
@@ -80,8 +80,8 @@ type Scheduler struct {
 	report   Report
 
 	// Owned by Run.
-	running   []*Sequence
-	aloneLast bool // the last step was for one sequence that runs alone
+	running   []*Sequence // by priority, then start
+	aloneLast bool        // the last step was for one sequence that runs alone
 	logits    [][]float32
 	sampler   sampling.Sampler
 }

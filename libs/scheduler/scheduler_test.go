@@ -73,6 +73,7 @@ func (r *rig) start(t *testing.T) {
 type collector struct {
 	mu     sync.Mutex
 	tokens []sequence.Token
+	probs  []sequence.LogProbs
 	reason sequence.Finish
 	err    error
 	ended  int
@@ -82,12 +83,15 @@ type collector struct {
 
 func newCollector() *collector { return &collector{done: make(chan struct{})} }
 
-func (c *collector) Token(t sequence.Token) {
+func (c *collector) Token(t sequence.Token, p *sequence.LogProbs) {
 	c.mu.Lock()
 	if c.ended > 0 {
 		panic("a token after the end")
 	}
 	c.tokens = append(c.tokens, t)
+	if p != nil {
+		c.probs = append(c.probs, *p)
+	}
 	n := len(c.tokens)
 	c.mu.Unlock()
 	if c.onTok != nil {
@@ -194,7 +198,7 @@ func TestAttachContinuesAPromptThatWasComputedElsewhere(t *testing.T) {
 	if err := r.pool.Commit("t", block.Receipt{Writer: "w", Ticket: ticket.Number, Blocks: ticket.Blocks, Tokens: len(prompt)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Attach(want[0], sequence.Unfinished); err != nil {
+	if err := q.Attach(want[0], nil, sequence.Unfinished); err != nil {
 		t.Fatal(err)
 	}
 	<-c.done

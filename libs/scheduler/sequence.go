@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/block"
+	"github.com/switchyard-llm/switchyard/libs/sampling"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 )
 
 // Sink receives what a sequence produces. The step loop calls it, so it must return at
 // once; tokens come in order and End comes exactly once, after them.
 type Sink interface {
-	// Token delivers the next generated token.
-	Token(t sequence.Token)
+	// Token delivers the next generated token, and how likely it was if the sequence asks
+	// for that; else p is nil. The sink may keep p.
+	Token(t sequence.Token, p *sequence.LogProbs)
 	// End delivers the terminal status. err is set with sequence.FinishError only.
 	End(reason sequence.Finish, err error)
 }
@@ -53,6 +55,8 @@ type Sequence struct {
 	table  *block.Table
 	tokens []sequence.Token // prompt and generated
 	begun  bool             // a step has computed some of it
+	// history is made when the sequence is launched; nil where nothing looks at it.
+	history *sampling.History
 }
 
 // Options say what is wanted beside the tokens.
@@ -83,9 +87,16 @@ func (q *Sequence) alone() bool { return len(q.tokens)-q.spec.Len() < q.opt.Alon
 func (q *Sequence) Table() *block.Table { return q.table }
 
 // Attach hands over a sequence whose prompt was computed elsewhere and is in the table
-// now. first is the token after the prompt; ended is why it was the last, if it was.
-func (q *Sequence) Attach(first sequence.Token, ended sequence.Finish) error {
+// now. first is the token after the prompt, and p how likely it was, without which a sequence
+// that asks for it is not taken; ended is why it was the last, if it was.
+func (q *Sequence) Attach(first sequence.Token, p *sequence.LogProbs, ended sequence.Finish) error {
 	s := q.sched
+	switch {
+	case !q.spec.LogProbs:
+		p = nil
+	case p == nil:
+		return fmt.Errorf("attach %s: the first token comes without its log-probability", q.spec.RequestID)
+	}
 	if q.table.Len() != q.spec.Len() {
 		return fmt.Errorf("attach %s: %d rows are in place, want %d", q.spec.RequestID, q.table.Len(), q.spec.Len())
 	}
@@ -97,7 +108,7 @@ func (q *Sequence) Attach(first sequence.Token, ended sequence.Finish) error {
 	if ended == sequence.Unfinished {
 		ended = q.finished(first, s.card.ContextTokens)
 	}
-	q.sink.Token(first)
+	q.sink.Token(first, p)
 	if ended != sequence.Unfinished {
 		q.finish(ended)
 		return nil
@@ -127,6 +138,8 @@ func (q *Sequence) take() error {
 
 // launch gives a taken sequence to the step loop.
 func (s *Scheduler) launch(q *Sequence) error {
+	n := len(q.spec.Prompt)
+	q.history = sampling.NewHistory(&q.spec.Sampling, q.tokens[:n], q.tokens[n:])
 	s.mu.Lock()
 	closed := s.closed
 	if closed == nil {

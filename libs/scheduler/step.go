@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/engine"
+	"github.com/switchyard-llm/switchyard/libs/sampling"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 )
 
@@ -32,10 +33,12 @@ func (s *Scheduler) step(ctx context.Context) bool {
 	return true
 }
 
-// join takes in what was started and drops what was cancelled.
+// join takes in what was started, in the order of priority and start, and drops what was cancelled.
 func (s *Scheduler) join() {
 	s.mu.Lock()
-	s.running = append(s.running, s.joining...)
+	for _, q := range s.joining {
+		s.running = q.lineUp(s.running)
+	}
 	clear(s.joining)
 	s.joining = s.joining[:0]
 	var dropped []*Sequence
@@ -56,7 +59,7 @@ func (s *Scheduler) join() {
 }
 
 // turn answers whom the next step is for: the sequences that share steps or, every second
-// time, the oldest of those that run alone.
+// time, the first of those that run alone.
 func (s *Scheduler) turn() []*Sequence {
 	i := slices.IndexFunc(s.running, (*Sequence).alone)
 	if i < 0 {
@@ -73,7 +76,8 @@ func (s *Scheduler) turn() []*Sequence {
 }
 
 // form picks what the next step computes: first one token of every decoding sequence,
-// so that prompts never hold them up longer than one step, then prompts, oldest first.
+// so that prompts never hold them up longer than one step, then prompts, by priority and then
+// oldest first.
 func (s *Scheduler) form() (*engine.Batch, []*Sequence) {
 	turn := s.turn()
 	for _, q := range turn {
@@ -121,7 +125,7 @@ func (s *Scheduler) logitsRow(i int) []float32 {
 		s.logits = append(s.logits, nil)
 	}
 	if s.logits[i] == nil {
-		s.logits[i] = make([]float32, s.card.VocabTokens)
+		s.logits[i] = make([]float32, s.card.Logits())
 	}
 	return s.logits[i]
 }
@@ -135,17 +139,30 @@ func (s *Scheduler) deliver(q *Sequence, segment *engine.Segment) {
 	if segment.Logits == nil {
 		return
 	}
-	token, err := s.sampler.Draw(segment.Logits, q.spec.Sampling, q.spec.Choice, len(q.tokens))
+	token, probs, err := s.draw(q, segment.Logits)
 	if err != nil {
 		s.end(q, fmt.Errorf("draw token %d of %s: %w", len(q.tokens), q.spec.RequestID, err))
 		return
 	}
 	q.tokens = append(q.tokens, token)
-	q.sink.Token(token)
+	q.history.Add(token)
+	q.sink.Token(token, probs)
 	reason := q.finished(token, s.card.ContextTokens)
 	if (reason != sequence.Unfinished || q.opt.PromptOnly) && s.leave(q) {
 		q.sink.End(reason, nil)
 	}
+}
+
+// draw draws the token after those that are known, and tells how likely it was if that is asked for.
+func (s *Scheduler) draw(q *Sequence, logits []float32) (token sequence.Token, probs *sequence.LogProbs, err error) {
+	at := sampling.Turn{Choice: q.spec.Choice, Position: len(q.tokens), History: q.history}
+	if len(q.tokens)-len(q.spec.Prompt) < q.spec.MinTokens {
+		at.Banned = q.spec.StopTokens
+	}
+	if token, err = s.sampler.Draw(logits, q.spec.Sampling, at); err == nil && q.spec.LogProbs {
+		probs, err = sampling.LogProbs(logits, token, q.spec.TopLogProbs)
+	}
+	return token, probs, err
 }
 
 // stepFailed ends every sequence of the batch: none of its results may be used.

@@ -20,12 +20,21 @@ type Spec struct {
 	Generated []Token
 	// MaxTokens bounds the generated tokens, Generated included; at least one.
 	MaxTokens int
-	// StopTokens end the sequence when drawn: the model's end-of-generation tokens.
+	// MinTokens is how many are generated, Generated included, before a stop token may be drawn.
+	MinTokens int
+	// StopTokens end the sequence when drawn: the model's end-of-generation tokens, and
+	// those of the request.
 	StopTokens []Token
 	// Salt separates the prefix caches of tenants; empty for the shared one.
 	Salt string
 	// Sampling says how the next token is drawn.
 	Sampling Sampling
+	// LogProbs asks for the log-probability of each token, and TopLogProbs for those of so
+	// many of the likeliest tokens at its place.
+	LogProbs    bool
+	TopLogProbs int
+	// Priority orders who waits for the same worker: lower ones first.
+	Priority int
 }
 
 // Len is the number of tokens that exist already.
@@ -40,8 +49,40 @@ type Sampling struct {
 	TopP float32
 	// TopK keeps the K most likely tokens; 0 keeps all.
 	TopK int
+	// MinP drops the tokens whose probability is below this share of the likeliest one's; 0
+	// keeps all.
+	MinP float32
+	// RepetitionPenalty divides the positive logits of tokens that are in the prompt or
+	// were generated, and multiplies the negative ones; 0 and 1 change nothing.
+	RepetitionPenalty float32
+	// FrequencyPenalty is taken from the logit of a token for each time it was generated,
+	// PresencePenalty once.
+	FrequencyPenalty, PresencePenalty float32
+	// Bias is added to the logits of single tokens, of which each stands here once.
+	Bias []Bias
 	// Seed keys the random draws together with the choice and the position.
 	Seed uint64
+}
+
+// Bias is what is added to the logit of a token.
+type Bias struct {
+	Token Token
+	Bias  float32
+}
+
+// LogProbs tells how likely a token was under the logits as the model gave them: natural
+// logarithms.
+type LogProbs struct {
+	// LogProb is the token's own.
+	LogProb float32
+	// Top are the likeliest tokens at its place, falling; equal ones by rising id.
+	Top []TokenLogProb
+}
+
+// TokenLogProb is a token and the logarithm of its probability.
+type TokenLogProb struct {
+	Token   Token
+	LogProb float32
 }
 
 // Finish says why a sequence ended.

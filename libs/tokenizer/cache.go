@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/switchyard-llm/switchyard/libs/gguf"
 )
 
 // Cache is a folder with images of tokenizers, so that a second start need not build them.
@@ -51,6 +53,29 @@ func (c Cache) Load(path string, build func() (*Tokenizer, error)) (*Tokenizer, 
 	}
 	if err := c.keep(name, t); err != nil {
 		c.warn(err)
+	}
+	return t, nil
+}
+
+// Open is Load for the file of a tokenizer itself: a tokenizer.json, or a GGUF file.
+func (c Cache) Open(path string) (*Tokenizer, error) {
+	t, err := c.Load(path, func() (*Tokenizer, error) {
+		if strings.EqualFold(filepath.Ext(path), ".json") {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			return FromJSON(data)
+		}
+		file, err := gguf.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		t, err := FromGGUF(file)
+		return t, errors.Join(err, file.Close())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", path, err)
 	}
 	return t, nil
 }

@@ -13,13 +13,44 @@ func Spec(m *generationv1.Sequence) sequence.Spec {
 	s := sequence.Spec{
 		RequestID: m.GetRequestId(), Choice: int(m.GetChoice()),
 		Prompt: m.GetPrompt(), Generated: m.GetGenerated(),
-		MaxTokens: int(m.GetMaxTokens()), StopTokens: m.GetStopTokens(), Salt: m.GetCacheSalt(),
-		Sampling: sequence.Sampling{Temperature: 1, TopP: p.GetTopP(), TopK: int(p.GetTopK()), Seed: p.GetSeed()},
+		MaxTokens: int(m.GetMaxTokens()), MinTokens: int(m.GetMinTokens()), StopTokens: m.GetStopTokens(), Salt: m.GetCacheSalt(),
+		LogProbs: m.Logprobs != nil, TopLogProbs: int(m.GetLogprobs()), Priority: int(m.GetPriority()),
+		Sampling: sequence.Sampling{
+			Temperature: 1, TopP: p.GetTopP(), TopK: int(p.GetTopK()), MinP: p.GetMinP(), RepetitionPenalty: p.GetRepetitionPenalty(),
+			FrequencyPenalty: p.GetFrequencyPenalty(), PresencePenalty: p.GetPresencePenalty(), Seed: p.GetSeed(),
+		},
 	}
 	if p != nil && p.Temperature != nil {
 		s.Sampling.Temperature = p.GetTemperature()
 	}
+	for _, b := range p.GetLogitBias() {
+		s.Sampling.Bias = append(s.Sampling.Bias, sequence.Bias{Token: b.GetToken(), Bias: b.GetBias()})
+	}
 	return s
+}
+
+// LogProbs writes what is known of a token's probability to the wire; nil is nil.
+func LogProbs(p *sequence.LogProbs) *generationv1.LogProbs {
+	if p == nil {
+		return nil
+	}
+	out := &generationv1.LogProbs{Logprob: p.LogProb}
+	for _, t := range p.Top {
+		out.TopTokens, out.TopLogprobs = append(out.TopTokens, t.Token), append(out.TopLogprobs, t.LogProb)
+	}
+	return out
+}
+
+// FromLogProbs reads it off the wire; columns of unequal length are read as far as both go.
+func FromLogProbs(p *generationv1.LogProbs) *sequence.LogProbs {
+	if p == nil {
+		return nil
+	}
+	out := &sequence.LogProbs{LogProb: p.GetLogprob()}
+	for i := range min(len(p.GetTopTokens()), len(p.GetTopLogprobs())) {
+		out.Top = append(out.Top, sequence.TokenLogProb{Token: p.TopTokens[i], LogProb: p.TopLogprobs[i]})
+	}
+	return out
 }
 
 // finishReasons maps the reasons of a sequence's end to those of the contract.

@@ -250,7 +250,7 @@ func (p *Process) openQueue(ctx context.Context, cfg ProcessConfig, role instanc
 	}
 	p.Worker.Events.PublishOver(connection, poolOf(role))
 	q := prefillqueue.DefaultConfig()
-	q.KVFormat = p.Worker.Card().KVFormat
+	q.Pool, q.KVFormat = p.Worker.Card().Model, p.Worker.Card().KVFormat
 	q.MaxJobs, q.AckWait, q.PublishTimeout = cfg.Queue.Jobs, cfg.Queue.AckWait, cfg.Queue.Timeout
 	if p.Queue, err = prefillqueue.Open(ctx, connection, q, p.Log); err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/engine"
 	"github.com/switchyard-llm/switchyard/libs/engine/sim"
 	"github.com/switchyard-llm/switchyard/libs/engine/sim/timing"
+	"github.com/switchyard-llm/switchyard/libs/modelstore"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 )
 
 // The kinds of engines.
@@ -41,6 +43,7 @@ type SimConfig struct {
 	HostGBytes    float64 `yaml:"host_gbytes" help:"gigabytes a second at which they come back; 0 or inf is at once"`
 	DiskBlocks    int     `yaml:"disk_blocks" help:"blocks of the disk, for those that the host's memory gave up; 0: none"`
 	DiskGBytes    float64 `yaml:"disk_gbytes" help:"gigabytes a second at which they come back; 0 or inf is at once"`
+	Tokenizer     string  `yaml:"tokenizer" help:"file whose vocabulary the model has, a tokenizer.json or GGUF file, the same as its processor's; empty: each byte is a token"`
 	ContextTokens int     `yaml:"context_tokens" help:"longest sequence, in tokens; 0 is the shape's"`
 }
 
@@ -122,6 +125,26 @@ func (c SimConfig) model(shape timing.Shape) (timing.Model, error) {
 	return timing.Roofline{Shape: shape, GPU: gpu, TP: c.TP, Numerics: timing.Numerics(c.Numerics)}, nil
 }
 
+// vocabulary is that of the tokenizer; nil: each byte is a token.
+func (c SimConfig) vocabulary() (*sim.Vocabulary, error) {
+	if c.Tokenizer == "" {
+		return nil, nil
+	}
+	folder, err := modelstore.Folder("built")
+	if err != nil {
+		folder = "" // no home, no cache
+	}
+	t, err := tokenizer.Cache{Folder: folder}.Open(c.Tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	v, err := sim.NewVocabulary(t)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", c.Tokenizer, err)
+	}
+	return v, nil
+}
+
 // tiered is an engine that keeps blocks which the pool gave up, and tells of them.
 type tiered interface{ SetTierSink(sink sim.TierSink) }
 
@@ -144,13 +167,17 @@ func (c EngineConfig) simulate() (engine.Executor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sim.%w", err)
 	}
+	vocabulary, err := c.Sim.vocabulary()
+	if err != nil {
+		return nil, fmt.Errorf("sim.tokenizer: %w", err)
+	}
 	name := c.Name
 	if name == "" {
 		name = shape.ServedName()
 	}
 	return sim.New(sim.Config{
 		Model: name, Shape: shape, Numerics: timing.Numerics(c.Sim.Numerics), TP: c.Sim.TP, Timing: model, SpeedUp: c.Sim.SpeedUp,
-		BlockTokens: c.BlockTokens, ContextTokens: c.Sim.ContextTokens,
+		BlockTokens: c.BlockTokens, ContextTokens: c.Sim.ContextTokens, Vocabulary: vocabulary,
 		Tiers: sim.TierConfig{
 			HostBlocks: c.Sim.HostBlocks, HostBytesPerSecond: c.Sim.HostGBytes * gigabyte,
 			DiskBlocks: c.Sim.DiskBlocks, DiskBytesPerSecond: c.Sim.DiskGBytes * gigabyte,

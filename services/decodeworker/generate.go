@@ -51,7 +51,7 @@ type generation struct {
 
 // output is where a generation's tokens and its terminal status go. Its calls return at once.
 type output interface {
-	Token(t sequence.Token)
+	Token(t sequence.Token, p *sequence.LogProbs)
 	Ended(e *decodeworkerv1.Ended)
 	// Trial says that a sequence is about to be computed on trial. What it answers can be received
 	// from, once, when that is known to whoever counts the crashes.
@@ -145,7 +145,7 @@ func (g *generation) place(ctx context.Context) (start func() error) {
 	if err == nil {
 		g.placed(generationv1.Placement_PLACEMENT_REMOTE, reason, first.PrefillWorker)
 		g.learnRemote(first)
-		return func() error { return g.sequence.Attach(first.Token, first.Finish) }
+		return func() error { return g.sequence.Attach(first.Token, first.LogProbs, first.Finish) }
 	}
 	if crash := (*handoff.Crash)(nil); errors.As(err, &crash) {
 		g.d.countReason("fallback_" + string(handoff.CauseCrash))
@@ -200,7 +200,7 @@ func (d *DecodeWorker) countReason(reason string) {
 }
 
 // Token implements scheduler.Sink.
-func (g *generation) Token(t sequence.Token) {
+func (g *generation) Token(t sequence.Token, p *sequence.LogProbs) {
 	g.tokens++
 	switch g.tokens {
 	case 1:
@@ -208,7 +208,7 @@ func (g *generation) Token(t sequence.Token) {
 	case trialTokens:
 		g.endTrial()
 	}
-	g.out.Token(t)
+	g.out.Token(t, p)
 }
 
 // End implements scheduler.Sink.

@@ -265,6 +265,7 @@ type stream struct {
 
 	mu     sync.Mutex
 	tokens map[uint32][]sequence.Token
+	probs  map[uint32][]sequence.LogProbs
 	token  chan struct{} // capacity 1: some came
 }
 
@@ -277,7 +278,7 @@ func (h *harness) attach(processor, incarnation string) *stream {
 	s := &stream{
 		BidiStreamingClient: client, t: h.t, loads: make(chan *decodeworkerv1.Load, 1000), ended: make(chan *decodeworkerv1.Ended, 100),
 		tried: make(chan uint32, 100),
-		err:   make(chan error, 1), tokens: make(map[uint32][]sequence.Token), token: make(chan struct{}, 1),
+		err:   make(chan error, 1), tokens: make(map[uint32][]sequence.Token), probs: make(map[uint32][]sequence.LogProbs), token: make(chan struct{}, 1),
 	}
 	s.send(&decodeworkerv1.AttachRequest{Message: &decodeworkerv1.AttachRequest_Hello{Hello: &decodeworkerv1.Hello{
 		Processor: processor, ProcessorIncarnation: incarnation, WorkerIncarnation: "1",
@@ -301,6 +302,10 @@ func (s *stream) read() {
 		s.mu.Lock()
 		for i, id := range m.GetBatch().GetSequenceIds() {
 			s.tokens[id] = append(s.tokens[id], m.GetBatch().GetTokens()[i])
+		}
+		for _, p := range m.GetBatch().GetLogprobs() {
+			id := m.GetBatch().GetSequenceIds()[p.GetEntry()]
+			s.probs[id] = append(s.probs[id], *worker.FromLogProbs(p.GetLogprobs()))
 		}
 		s.mu.Unlock()
 		if len(m.GetBatch().GetTokens()) > 0 {

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/switchyard-llm/switchyard/libs/sequence"
+	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 )
 
@@ -49,10 +50,15 @@ type outboxEntry struct {
 	id  uint32
 }
 
-func (e outboxEntry) Token(t sequence.Token) {
+func (e outboxEntry) Token(t sequence.Token, p *sequence.LogProbs) {
+	told := worker.LogProbs(p)
 	e.box.mu.Lock()
-	e.box.batch.SequenceIds = append(e.box.batch.SequenceIds, e.id)
-	e.box.batch.Tokens = append(e.box.batch.Tokens, t)
+	b := e.box.batch
+	if told != nil {
+		b.Logprobs = append(b.Logprobs, &decodeworkerv1.EntryLogProbs{Entry: uint32(len(b.Tokens)), Logprobs: told})
+	}
+	b.SequenceIds = append(b.SequenceIds, e.id)
+	b.Tokens = append(b.Tokens, t)
 	e.box.mu.Unlock()
 	e.box.signal()
 }

@@ -29,6 +29,9 @@ func (d *DecodeWorker) Generate(r *decodeworkerv1.GenerateRequest, stream grpc.S
 			continue
 		}
 		m := &decodeworkerv1.GenerateResponse{Tokens: batch.Tokens}
+		for _, e := range batch.Logprobs { // all tokens are of one sequence, so one for each or none
+			m.Logprobs = append(m.Logprobs, e.Logprobs)
+		}
 		if len(batch.Ended) > 0 {
 			m.Ended = batch.Ended[0]
 		}

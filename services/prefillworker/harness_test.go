@@ -100,6 +100,7 @@ func (a *agent) Create(r nixl.Request) (nixl.Transfer, error) {
 type harness struct {
 	t       *testing.T
 	p       *PrefillWorker
+	toy     *enginetest.Toy
 	worker  *worker.Worker
 	agent   *agent
 	queue   *prefillqueue.Queue
@@ -126,8 +127,8 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	h.agent = &agent{Agent: own}
-	toy := enginetest.NewToy(blockTokens, 150)
-	toy.BeforeStep = func(ctx context.Context, _ *engine.Batch) error {
+	h.toy = enginetest.NewToy(blockTokens, 150)
+	h.toy.BeforeStep = func(ctx context.Context, _ *engine.Batch) error {
 		if h.step != nil {
 			return h.step(ctx)
 		}
@@ -139,7 +140,7 @@ func newHarness(t *testing.T, change func(*Config)) *harness {
 		change(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: toy, Agent: h.agent, Events: &cfg.Events, Logger: log}); err != nil {
+	if h.worker, err = worker.New(cfg.Pool, worker.Deps{Executor: h.toy, Agent: h.agent, Events: &cfg.Events, Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

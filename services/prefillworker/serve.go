@@ -262,7 +262,9 @@ func (t *task) note(first *result) *transferv1.CompletionNote {
 }
 
 func (t *task) firstToken(first *result) *transferv1.FirstToken {
-	return &transferv1.FirstToken{Choice: uint32(t.spec.Choice), Token: first.token, FinishReason: worker.FinishReason(first.finish)}
+	return &transferv1.FirstToken{
+		Choice: uint32(t.spec.Choice), Token: first.token, FinishReason: worker.FinishReason(first.finish), Logprobs: worker.LogProbs(first.probs),
+	}
 }
 
 // answered counts the outcome; whatever it is, the job is done.
@@ -292,6 +294,7 @@ func (t *task) answered(outcome transferv1.NoteOutcome) error {
 // result receives the first token. The step loop writes it before done is closed.
 type result struct {
 	token  sequence.Token
+	probs  *sequence.LogProbs // where they are asked for
 	drawn  bool
 	finish sequence.Finish
 	err    error
@@ -299,7 +302,9 @@ type result struct {
 }
 
 // Token implements scheduler.Sink.
-func (r *result) Token(t sequence.Token) { r.token, r.drawn = t, true }
+func (r *result) Token(t sequence.Token, p *sequence.LogProbs) {
+	r.token, r.probs, r.drawn = t, p, true
+}
 
 // End implements scheduler.Sink.
 func (r *result) End(reason sequence.Finish, err error) {

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
@@ -20,17 +20,17 @@ import (
 // the counts; the answer is right without them.
 const endWait = time.Second
 
-// answer turns the attempts of one request into its chunks.
+// answer turns the attempts of one choice into its chunks.
 type answer struct {
-	p        *Processor
-	req      *generationv1.Request
-	base     *generationv1.Sequence
+	*work
+	choice   uint32
+	near     string              // the worker that has the prompt already; empty: not known
+	begun    func(worker string) // told once, when the prompt is computed. Nil: nobody waits for it
 	text     *output.Text
-	emit     func(*generationv1.Chunk) error
-	started  time.Time
-	created  *timestamppb.Timestamp
-	first    time.Duration // from started to the first token; 0: none yet
-	chunks   int
+	told     told
+	first    time.Duration         // from started to the first token; 0: none yet
+	sent     int                   // chunks
+	waiting  []*generationv1.Chunk // to be sent with those that follow at once
 	attempts uint32
 	spare    []sequence.Token
 }
@@ -41,7 +41,7 @@ func (a *answer) run(ctx context.Context) (err error) {
 	requestCtx := ctx
 	ctx, span := a.p.tracer.Start(ctx, "processor.output")
 	defer func() { a.endSpan(span, err) }()
-	d := &dispatcher{p: a.p, base: a.base, session: a.req.GetSession(), worker: a.req.GetDecodeWorker()}
+	d := &dispatcher{p: a.p, base: a.base, choice: a.choice, session: a.req.GetSession(), worker: a.req.GetDecodeWorker(), near: a.near}
 	for {
 		run, err := d.next(requestCtx, a.text.Tokens())
 		if err != nil {
@@ -70,22 +70,27 @@ func (a *answer) run(ctx context.Context) (err error) {
 func (a *answer) follow(ctx context.Context, run *dispatch) error {
 	defer run.close("the request has ended")
 	for {
-		tokens, end, err := run.Take(ctx, a.spare)
+		got, err := run.Take(ctx, a.spare)
 		if err != nil {
 			return err
 		}
+		tokens, end := got.Tokens, got.End
+		a.told.logprobs = append(a.told.logprobs, got.LogProbs...)
 		run.took(len(tokens))
 		for _, t := range tokens {
 			text := a.text.Push(t)
 			if a.text.Finish() != sequence.Unfinished {
-				a.mark()
+				a.mark(run)
 				return a.complete(ctx, run, end, text)
 			}
-			if first := a.mark(); text != "" || first {
+			if first := a.mark(run); text != "" || first {
 				if err := a.send(&generationv1.Chunk{Text: text}); err != nil {
 					return err
 				}
 			}
+		}
+		if err := a.flush(); err != nil {
+			return err
 		}
 		a.spare = tokens
 		if end != nil {
@@ -95,11 +100,14 @@ func (a *answer) follow(ctx context.Context, run *dispatch) error {
 }
 
 // mark notes the time of the first token and says whether this was it.
-func (a *answer) mark() bool {
+func (a *answer) mark(run *dispatch) bool {
 	if a.first != 0 {
 		return false
 	}
 	a.first = max(time.Since(a.started), 1)
+	if a.begun != nil {
+		a.begun(run.choice.Worker.Name)
+	}
 	return true
 }
 
@@ -133,6 +141,9 @@ func (a *answer) complete(ctx context.Context, run *dispatch, end *decodeworkerv
 			}
 			text = ""
 		}
+		if err := a.flush(); err != nil {
+			return err
+		}
 		end = a.lastWord(ctx, run)
 	}
 	a.remember(run)
@@ -142,8 +153,9 @@ func (a *answer) complete(ctx context.Context, run *dispatch, end *decodeworkerv
 	if end.GetPlacement() == generationv1.Placement_PLACEMENT_REMOTE {
 		a.p.router.ComputedAt(end.GetPrefillWorker(), a.base.GetCacheSalt(), run.request.Tokens)
 	}
+	a.mark(run) // an answer may end without a token
 	generated := len(a.text.Tokens())
-	return a.send(&generationv1.Chunk{
+	err := a.send(&generationv1.Chunk{
 		Text:         text,
 		FinishReason: finishReason(a.text.Finish()),
 		Usage: &generationv1.Usage{
@@ -156,6 +168,7 @@ func (a *answer) complete(ctx context.Context, run *dispatch, end *decodeworkerv
 			TimeToFirstToken: durationpb.New(a.first),
 		},
 	})
+	return cmp.Or(err, a.flush())
 }
 
 // lastWord is the worker's end, or nil when the worker is silent or lost: the answer is
@@ -164,9 +177,9 @@ func (a *answer) lastWord(ctx context.Context, run *dispatch) *decodeworkerv1.En
 	ctx, cancel := context.WithTimeout(ctx, endWait)
 	defer cancel()
 	for {
-		_, end, err := run.Take(ctx, nil)
-		if err != nil || end != nil {
-			return end
+		got, err := run.Take(ctx, nil)
+		if err != nil || got.End != nil {
+			return got.End
 		}
 	}
 }
@@ -180,16 +193,36 @@ func (a *answer) remember(run *dispatch) {
 	}
 }
 
-// send completes a chunk and hands it out; it is not touched afterwards.
+// waitingMost is how many chunks are sent together at most.
+const waitingMost = 64
+
+// send completes a chunk, which goes out with the next flush. It is not touched afterwards.
 func (a *answer) send(c *generationv1.Chunk) error {
-	a.chunks++
-	c.Id, c.Created, c.Model = a.req.GetRequestId(), a.created, a.req.GetModel()
-	return a.emit(c)
+	c.Id, c.Created, c.Model, c.Choice = a.req.GetRequestId(), a.created, a.req.GetModel(), a.choice
+	if a.sent == 0 {
+		c.Text = a.echo + c.Text
+	}
+	a.tell(c)
+	a.sent++
+	if a.waiting = append(a.waiting, c); len(a.waiting) < waitingMost {
+		return nil
+	}
+	return a.flush()
+}
+
+// flush hands out the chunks that wait.
+func (a *answer) flush() error {
+	if len(a.waiting) == 0 {
+		return nil
+	}
+	chunks := a.waiting
+	a.waiting = nil
+	return a.emit(chunks)
 }
 
 func (a *answer) endSpan(span trace.Span, err error) {
 	span.SetAttributes(
-		attribute.Int("switchyard.generated_tokens", len(a.text.Tokens())), attribute.Int("switchyard.chunks", a.chunks),
+		attribute.Int("switchyard.generated_tokens", len(a.text.Tokens())), attribute.Int("switchyard.chunks", a.sent),
 		attribute.Int("switchyard.attempts", int(a.attempts)), attribute.String("switchyard.finish", a.text.Finish().String()),
 		attribute.Float64("switchyard.time_to_first_token_seconds", a.first.Seconds()))
 	endSpan(span, err)

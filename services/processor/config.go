@@ -1,8 +1,10 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,6 +20,7 @@ type Config struct {
 
 	NATS             string        `yaml:"nats" help:"URL of NATS, which carries KV events, bookings and dead letters; while it cannot be reached, or if empty, the processor goes by what it knows itself"`
 	Model            string        `yaml:"model" help:"whose tokenizer and chat template are used: a GGUF file, the name of a model that can be fetched, or sim: and the shape of a simulated one, such as sim:llama-3.1-70b"`
+	Tokenizer        string        `yaml:"tokenizer" help:"for a simulated model: the file whose tokenizer it has, a tokenizer.json or GGUF file, the same as its workers'; empty: each byte is a token"`
 	Name             string        `yaml:"name" help:"name under which the model is served, the same as at its workers; its own if empty"`
 	DefaultMaxTokens int           `yaml:"default_max_tokens" help:"most tokens of an answer where the request does not say; the rest of the context if that is less"`
 	MaxRequests      int           `yaml:"max_requests" help:"most requests in work; further ones are refused"`
@@ -38,6 +41,14 @@ func DefaultConfig() Config {
 	}
 }
 
+// load reads the model.
+func (c Config) load(ctx context.Context) (*Model, error) {
+	if shape, is := strings.CutPrefix(c.Model, simulated); is {
+		return SimModel(shape, c.Name, c.Tokenizer)
+	}
+	return LoadModel(ctx, c.Model, c.Name)
+}
+
 // Validate names the first field that cannot be.
 func (c Config) Validate() error {
 	switch {
@@ -45,6 +56,8 @@ func (c Config) Validate() error {
 		return errors.New("model is empty, want a GGUF file or a name")
 	case simulatedShape(c.Model) != nil:
 		return fmt.Errorf("model is %q: the shape %w", c.Model, simulatedShape(c.Model))
+	case c.Tokenizer != "" && !strings.HasPrefix(c.Model, simulated):
+		return fmt.Errorf("tokenizer is %q, want it empty: the model %q has its own", c.Tokenizer, c.Model)
 	case c.DispatchWait < 0:
 		return fmt.Errorf("dispatch_wait is %v, want at least 0", c.DispatchWait)
 	}

@@ -21,8 +21,10 @@ import (
 type dispatcher struct {
 	p       *Processor
 	base    *generationv1.Sequence // as prompt made it
+	choice  uint32
 	session string
 	worker  string // the only one that is wanted; empty: any
+	near    string // the one that comes first, as it has the prompt; empty: none
 	attempt uint32
 	refused []router.WorkerID // they would not take the sequence, and are not asked again
 	refusal error             // what the last of them said
@@ -73,9 +75,9 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 	for {
 		changed := d.p.workers.state().changed
 		request.Avoid = slices.Concat(d.refused, d.left)
-		if run := d.send(request, sub); run != nil {
+		if run := d.sendNear(request, sub); run != nil {
 			run.request, run.hint, sent = request, hint, true
-			d.p.metrics.picked(ctx, &run.choice)
+			d.p.metrics.picked(ctx, run.peer, &run.choice)
 			if span.IsRecording() {
 				run.describe(span, d.attempt)
 			}
@@ -97,6 +99,19 @@ func (d *dispatcher) next(ctx context.Context, generated []sequence.Token) (*dis
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// sendNear is send, but asks the worker first that has the prompt.
+func (d *dispatcher) sendNear(request router.Request, sub link.Submission) *dispatch {
+	if d.near != "" && request.Worker == "" {
+		request.Worker = d.near
+		d.near = ""
+		if run := d.send(request, sub); run != nil {
+			return run
+		}
+		request.Worker = ""
+	}
+	return d.send(request, sub)
 }
 
 // send picks, books and submits in one step; nil when no worker takes the sequence.
@@ -125,9 +140,9 @@ func (d *dispatcher) noWorker() error {
 func (d *dispatcher) sequence(ctx context.Context, generated []sequence.Token) *generationv1.Sequence {
 	b := d.base
 	s := &generationv1.Sequence{
-		RequestId: b.GetRequestId(), Choice: b.GetChoice(), Attempt: d.attempt, Prompt: b.GetPrompt(), Generated: generated,
-		MaxTokens: b.GetMaxTokens(), StopTokens: b.GetStopTokens(), CacheSalt: b.GetCacheSalt(), Sampling: b.GetSampling(),
-		Crashes: uint32(len(d.crashes.deaths)),
+		RequestId: b.GetRequestId(), Choice: d.choice, Attempt: d.attempt, Prompt: b.GetPrompt(), Generated: generated,
+		MaxTokens: b.GetMaxTokens(), MinTokens: b.GetMinTokens(), StopTokens: b.GetStopTokens(), CacheSalt: b.GetCacheSalt(),
+		Sampling: b.GetSampling(), Logprobs: b.Logprobs, Priority: b.GetPriority(), Crashes: uint32(len(d.crashes.deaths)),
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		s.Deadline = timestamppb.New(deadline)

@@ -13,22 +13,20 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/chattemplate"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
-	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
-	"github.com/switchyard-llm/switchyard/services/processor/output"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
 
 // Generate implements processorv1.ProcessorServer.
 func (p *Processor) Generate(r *processorv1.GenerateRequest, stream grpc.ServerStreamingServer[processorv1.GenerateResponse]) error {
-	return p.generate(stream.Context(), r.GetRequest(), func(c *generationv1.Chunk) error {
-		return stream.Send(&processorv1.GenerateResponse{Chunk: c})
+	return p.generate(stream.Context(), r.GetRequest(), func(chunks []*generationv1.Chunk) error {
+		return stream.Send(&processorv1.GenerateResponse{Chunks: chunks})
 	})
 }
 
 // generate answers one request. What emit is given is not touched afterwards.
-func (p *Processor) generate(ctx context.Context, req *generationv1.Request, emit func(*generationv1.Chunk) error) (err error) {
+func (p *Processor) generate(ctx context.Context, req *generationv1.Request, emit func([]*generationv1.Chunk) error) (err error) {
 	started := time.Now()
 	defer func() { p.metrics.ended(ctx, err) }()
 	if !p.admission.enter() {
@@ -43,14 +41,13 @@ func (p *Processor) generate(ctx context.Context, req *generationv1.Request, emi
 	if err != nil {
 		return err
 	}
-	a := &answer{
-		p: p, req: req, base: base, emit: emit, started: started, created: timestamppb.New(started),
-		text: output.New(output.Config{
-			Decoder: p.deps.Model.Tokenizer.NewDetokenizer(tokenizer.NoSpecial), Stop: req.GetLimits().GetStop(),
-			EndTokens: base.GetStopTokens(), MaxTokens: int(base.GetMaxTokens()),
-		}),
+	w := &work{p: p, req: req, base: base, emit: emit, started: started, created: timestamppb.New(started)}
+	if req.GetEcho() {
+		if w.echo, err = p.builder.Echo(ctx, req, p.cfg.MaxBodyBytes); err != nil {
+			return err
+		}
 	}
-	return a.run(ctx)
+	return w.run(ctx)
 }
 
 // prompt validates the request and tokenizes its prompt.
@@ -120,7 +117,7 @@ func chatTemplate(t *chattemplate.Template) *processorv1.ChatTemplate {
 	}
 	return &processorv1.ChatTemplate{
 		SystemRole: t.TakesSystem(), Tools: t.TakesTools(), ToolCalls: t.TakesToolCalls(),
-		ContentParts: t.TakesParts(), GenerationPrompt: t.TakesGenerationPrompt(),
+		ContentParts: t.TakesParts(), GenerationPrompt: t.TakesGenerationPrompt(), ReasoningEffort: t.TakesReasoningEffort(),
 	}
 }
 

@@ -116,7 +116,7 @@ func TestFirstTokenIsToldEvenWithoutText(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := stream.Recv()
-	if err != nil || m.GetChunk().GetText() != "" || m.GetChunk().GetId() == "" {
+	if err != nil || len(m.GetChunks()) != 1 || m.GetChunks()[0].GetText() != "" || m.GetChunks()[0].GetId() == "" {
 		t.Errorf("first chunk %v, %v; want an empty one", m, err)
 	}
 }
@@ -239,11 +239,13 @@ func TestRunLetsRequestsFinish(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { h.stop(); close(stopped) }()
 	close(goOn)
-	var m *processorv1.GenerateResponse
-	for m.GetChunk().GetFinishReason() == 0 {
-		if m, err = stream.Recv(); err != nil {
+	for finished := false; !finished; {
+		m, err := stream.Recv()
+		if err != nil {
 			t.Fatalf("the request did not finish: %v", err)
 		}
+		chunks := m.GetChunks()
+		finished = chunks[len(chunks)-1].GetFinishReason() != generationv1.FinishReason_FINISH_REASON_UNSPECIFIED
 	}
 	<-stopped
 }

@@ -293,8 +293,10 @@ func (a *answer) next() bool {
 		a.err = err
 		return false
 	}
-	a.text += m.GetChunk().GetText()
-	a.chunks = append(a.chunks, m.GetChunk())
+	for _, c := range m.GetChunks() {
+		a.text += c.GetText()
+		a.chunks = append(a.chunks, c)
+	}
 	return true
 }
 

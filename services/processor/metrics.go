@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc/codes"
 
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
@@ -44,11 +45,27 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-func (m *metrics) ended(ctx context.Context, err error) {
-	m.requests.Add(ctx, 1, metric.WithAttributes(attribute.String("code", rpc.Code(err).String())))
+// Sets of attributes are made once: to make one takes longer than to count.
+
+var answered = withCode(codes.OK)
+
+func withCode(c codes.Code) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("code", c.String())))
 }
 
-func (m *metrics) picked(ctx context.Context, c *router.Choice) {
-	m.picks.Add(ctx, 1, metric.WithAttributes(attribute.String("worker", c.Worker.Name)))
+func withWorker(name string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("worker", name)))
+}
+
+func (m *metrics) ended(ctx context.Context, err error) {
+	code := answered
+	if err != nil {
+		code = withCode(rpc.Code(err))
+	}
+	m.requests.Add(ctx, 1, code)
+}
+
+func (m *metrics) picked(ctx context.Context, p *peer, c *router.Choice) {
+	m.picks.Add(ctx, 1, p.counted)
 	m.hitTokens.Add(ctx, int64(c.HeldTokens))
 }

@@ -33,7 +33,7 @@ type Model struct {
 // the model's own.
 func LoadModel(ctx context.Context, nameOrPath, name string) (*Model, error) {
 	if shape, is := strings.CutPrefix(nameOrPath, simulated); is {
-		return SimModel(shape, name)
+		return SimModel(shape, name, "")
 	}
 	path, err := modelstore.Resolve(ctx, nameOrPath, modelstore.NewProgress(os.Stderr))
 	if err != nil {

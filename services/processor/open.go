@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
@@ -50,7 +52,7 @@ func Open(ctx context.Context, cfg Config, shared Shared) (*Service, error) {
 	}
 	model := shared.Model
 	if model == nil {
-		model, err = LoadModel(ctx, cfg.Model, cfg.Name)
+		model, err = cfg.load(ctx)
 	}
 	s := &Service{
 		process: process, members: process.Discovery.Members(instancev1.Role_ROLE_DECODE_WORKER),
@@ -90,9 +92,11 @@ func (s *Service) deps(cfg Config, model *Model, nc *nats.Conn) Deps {
 			return deadletter.Send(ctx, nc, letter)
 		}
 	}
+	instance := p.Describe(instancev1.Role_ROLE_PROCESSOR)
+	instance.Model = &instancev1.ModelCard{Name: model.Name} // by which frontends find it
 	return Deps{
-		Processors: s.peers, NATS: nc, Weights: s.weights.Watch, Bury: bury,
-		Model: model, Instance: p.Describe(instancev1.Role_ROLE_PROCESSOR), Listener: p.Listener, Server: p.Server,
+		Processors: ofModel{s.peers, model.Name}, NATS: nc, Weights: s.weights.Watch, Bury: bury,
+		Model: model, Instance: instance, Listener: p.Listener, Server: p.Server,
 		Workers: s.members, PrefillWorkers: s.prefills,
 		Register: func(ctx context.Context, i *instancev1.Instance) (Registration, error) {
 			return p.Discovery.Register(ctx, i)
@@ -103,6 +107,26 @@ func (s *Service) deps(cfg Config, model *Model, nc *nats.Conn) Deps {
 		},
 		Died:   new(rpc.Deaths).Died,
 		Logger: p.Log, Tracer: p.Telemetry.Tracer(), Meter: p.Telemetry.Meter(),
+	}
+}
+
+// ofModel are the members that serve a model.
+type ofModel struct {
+	Watcher
+	model string
+}
+
+// Watch implements Watcher.
+func (o ofModel) Watch(ctx context.Context) iter.Seq[discovery.Snapshot] {
+	return func(yield func(discovery.Snapshot) bool) {
+		for s := range o.Watcher.Watch(ctx) {
+			s.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m discovery.Member) bool {
+				return m.Instance.GetModel().GetName() != o.model
+			})
+			if !yield(s) {
+				return
+			}
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/gguf"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer/tokenizertest"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/processor"
 	"github.com/switchyard-llm/switchyard/services/processor/workertest"
@@ -38,7 +39,7 @@ func modelFile(t *testing.T, more ...gguf.Pair) string {
 	return path
 }
 
-// The whole service over a real etcd: found by its role, finding its workers.
+// The whole service over a real etcd: found by its model, finding its workers.
 func TestServiceIsFoundAndFindsItsWorkers(t *testing.T) {
 	etcd, err := embedded.StartEtcd(t.Context(), embedded.EtcdConfig{})
 	if err != nil {
@@ -82,7 +83,7 @@ func TestServiceIsFoundAndFindsItsWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	conn, err := rpc.Dial("switchyard:///processor", rpc.DialOptions{Resolvers: []resolver.Builder{client.Resolver()}})
+	conn, err := rpc.Dial(discovery.Target(instancev1.Role_ROLE_PROCESSOR, modelName), rpc.DialOptions{Resolvers: []resolver.Builder{client.Resolver()}})
 	if err != nil {
 		t.Fatal(err)
 	}

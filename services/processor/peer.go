@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
@@ -19,6 +20,7 @@ type peer struct {
 	id      router.WorkerID
 	conn    *grpc.ClientConn
 	traffic traffic
+	counted metric.MeasurementOption // its attributes
 	// corrections counts requests of which the worker had less than it had said.
 	corrections atomic.Uint64
 

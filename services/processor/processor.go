@@ -41,14 +41,14 @@ type Registration interface {
 // Deps are what the service works with; all are required.
 type Deps struct {
 	Model    *Model
-	Instance *instancev1.Instance // complete: id, incarnation, address
+	Instance *instancev1.Instance // complete: id, incarnation, address, the model's name
 	Listener net.Listener
 	Server   *rpc.Server
 	// Workers are the decode workers; whoever made them runs them.
 	Workers Members
 	// PrefillWorkers are those that a hint may name; as for Workers.
 	PrefillWorkers Watcher
-	// Processors are all processors, and NATS carries what they tell each other of their bookings. Nil:
+	// Processors are all processors of the model, and NATS carries what they tell each other of their bookings. Nil:
 	// this one keeps its bookings to itself.
 	Processors Watcher
 	NATS       *nats.Conn

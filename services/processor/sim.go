@@ -22,9 +22,10 @@ func simulatedShape(model string) error {
 	return err
 }
 
-// SimModel is the text side of a simulated model: each byte is a token, and a chat is written in
-// ChatML. An empty name is that under which workers of the shape serve by default.
-func SimModel(shape, name string) (*Model, error) {
+// SimModel is the text side of a simulated model: its vocabulary is that of a tokenizer's file, or
+// each byte is a token if there is none, and a chat is written in ChatML. An empty name is that
+// under which workers of the shape serve by default.
+func SimModel(shape, name, tokenizerFile string) (*Model, error) {
 	s, err := timing.ShapeNamed(shape)
 	if err != nil {
 		return nil, fmt.Errorf("the shape %w", err)
@@ -33,6 +34,11 @@ func SimModel(shape, name string) (*Model, error) {
 		name = s.ServedName()
 	}
 	m := &Model{Name: name, ContextTokens: s.ContextTokens, Tokenizer: tokenizer.Bytes(), EOS: "<|im_end|>"}
+	if tokenizerFile != "" {
+		if m.Tokenizer, err = TokenizerCache().Open(tokenizerFile); err != nil {
+			return nil, err
+		}
+	}
 	m.Template, err = chattemplate.Parse(chattemplate.ChatML, chattemplate.Options{ControlTexts: m.Tokenizer.ControlTexts()})
 	return m, err
 }

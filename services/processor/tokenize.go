@@ -8,7 +8,6 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
-	"github.com/switchyard-llm/switchyard/services/processor/prompt"
 )
 
 // Tokenize implements processorv1.ProcessorServer.
@@ -20,7 +19,7 @@ func (p *Processor) Tokenize(ctx context.Context, r *processorv1.TokenizeRequest
 	if err := p.checkModel(r.GetRequest().GetModel()); err != nil {
 		return nil, err
 	}
-	tokens, err := p.builder.Encode(ctx, r.GetRequest(), prompt.Options{Special: r.AddSpecialTokens, GenerationPrompt: r.AddGenerationPrompt})
+	tokens, err := p.builder.Encode(ctx, r.GetRequest(), r.AddSpecialTokens)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (w *workers) note(ctx context.Context, id router.WorkerID, in *instancev1.I
 }
 
 func (w *workers) add(id router.WorkerID, in *instancev1.Instance) (*peer, error) {
-	p := &peer{workers: w, id: id, instance: in, present: true}
+	p := &peer{workers: w, id: id, instance: in, present: true, counted: withWorker(id.Name)}
 	if err := p.candidate(in); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ type Toy struct {
 	card engine.Card
 	mem  block.Memory
 
+	// Spread gives every token a logit of its own, of which the next one's is still the highest, so
+	// that what is asked of a draw beside the likeliest token shows. Set it before the first step.
+	Spread bool
 	// BeforeStep, unless nil, is called with each batch; its error is the step's.
 	BeforeStep func(ctx context.Context, b *engine.Batch) error
 }
@@ -70,18 +73,42 @@ func (t *Toy) Step(ctx context.Context, b *engine.Batch) error {
 		if s.Logits == nil {
 			continue
 		}
-		next, err := t.next(s.Blocks, s.Start+len(s.Tokens))
+		sum, err := t.hash(s.Blocks, s.Start+len(s.Tokens))
 		if err != nil {
 			return err
 		}
-		clear(s.Logits)
-		s.Logits[next] = 1
+		toyLogits(s.Logits, sum, t.Spread)
 	}
 	return nil
 }
 
-// next reads n rows back and draws from their hash.
-func (t *Toy) next(blocks []block.ID, n int) (sequence.Token, error) {
+// toyLogits makes the logits of a hash: 1 for the next token and 0 for others or, spread, 4 for
+// it and less for others, down to −4.
+func toyLogits(logits []float32, sum uint64, spread bool) {
+	clear(logits)
+	if !spread {
+		logits[sum%ToyVocab] = 1
+		return
+	}
+	for i := range logits {
+		x := (sum ^ uint64(i)) * 0x9e3779b97f4a7c15
+		logits[i] = float32((x^x>>29)*0xbf58476d1ce4e5b9>>40)/(1<<21) - 4
+	}
+	logits[sum%ToyVocab] = 4
+}
+
+// toyLogitsAfter are the logits that a toy with Spread gives after these tokens.
+func toyLogitsAfter(tokens []sequence.Token) []float32 {
+	h, out := fnv.New64a(), make([]float32, ToyVocab)
+	for _, t := range tokens {
+		h.Write(binary.LittleEndian.AppendUint32(nil, t))
+	}
+	toyLogits(out, h.Sum64(), true)
+	return out
+}
+
+// hash reads n rows back and makes a hash of them.
+func (t *Toy) hash(blocks []block.ID, n int) (uint64, error) {
 	h := fnv.New64a()
 	for p := range n {
 		first, _ := t.row(blocks, 0, p)
@@ -96,7 +123,7 @@ func (t *Toy) next(blocks []block.ID, n int) (sequence.Token, error) {
 		}
 		h.Write(first)
 	}
-	return sequence.Token(h.Sum64() % ToyVocab), nil
+	return h.Sum64(), nil
 }
 
 func (t *Toy) row(blocks []block.ID, layer, position int) (key, value []byte) {

@@ -24,22 +24,21 @@ func next(state uint32, t sequence.Token) uint32 {
 	return uint32(x >> 32)
 }
 
-// letters are what answers are made of: bytes, hence tokens of the byte vocabulary.
-const letters = "abcdefghijklmnopqrstuvwxyz eeat "
-
-// draw is the token that follows a state.
-func draw(state uint32) sequence.Token { return sequence.Token(letters[state>>27]) }
-
-// Answer is what a simulated engine generates after a prompt, without any blocks: up to max
-// tokens, ending with the first of stops.
+// Answer is what a simulated engine without a vocabulary of its own generates after a prompt,
+// without any blocks: up to max tokens, ending with the first of stops.
 func Answer(prompt []sequence.Token, max int, stops ...sequence.Token) []sequence.Token {
+	return (*Vocabulary)(nil).Answer(prompt, max, stops...)
+}
+
+// Answer is the same in a vocabulary.
+func (v *Vocabulary) Answer(prompt []sequence.Token, max int, stops ...sequence.Token) []sequence.Token {
 	state := uint32(seed)
 	for _, t := range prompt {
 		state = next(state, t)
 	}
 	var out []sequence.Token
 	for len(out) < max {
-		t := draw(state)
+		t := v.draw(state)
 		out = append(out, t)
 		if slices.Contains(stops, t) {
 			break

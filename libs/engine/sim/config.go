@@ -14,7 +14,8 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 )
 
-// VocabTokens is the vocabulary of every simulated model: that of tokenizer.Bytes.
+// VocabTokens is the vocabulary of a simulated model without a tokenizer of its own: that of
+// tokenizer.Bytes.
 const VocabTokens = tokenizer.ByteTokens
 
 // MaxTP bounds the GPUs that share a model.
@@ -37,6 +38,8 @@ type Config struct {
 	BlockTokens int
 	// ContextTokens is the longest sequence; 0 is the shape's.
 	ContextTokens int
+	// Vocabulary is the model's. Nil: each byte is a token.
+	Vocabulary *Vocabulary
 	// Tiers are where blocks go that the device's pool gave up.
 	Tiers TierConfig
 }
@@ -59,6 +62,9 @@ func (c Config) Validate() error {
 	case c.ContextTokens < 0:
 		return fmt.Errorf("context_tokens is %d, want at least 0", c.ContextTokens)
 	}
+	if err := c.Vocabulary.validate(); err != nil {
+		return fmt.Errorf("vocabulary %w", err)
+	}
 	return c.Tiers.validate()
 }
 
@@ -68,7 +74,7 @@ func Waits(speedUp float64) bool { return speedUp > 0 && !math.IsInf(speedUp, 1)
 // layout is that of the rows that are really kept: one KV head, which every rank of the group
 // has. So the memory of rank 0 stands for the group's, whatever its TP.
 func (c Config) layout() block.Layout {
-	l := block.Layout{BlockTokens: c.BlockTokens, Layers: layers, KVHeads: 1, HeadDim: 1, ElemBytes: elemBytes}
+	l := block.Layout{BlockTokens: c.BlockTokens, Layers: layers, KVHeads: 1, HeadDim: 1, ElemBytes: c.Vocabulary.elemBytes()}
 	if c.TP > 1 {
 		l.TPSize = c.TP
 	}
@@ -76,13 +82,14 @@ func (c Config) layout() block.Layout {
 }
 
 func (c Config) card() engine.Card {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s protocol=%d", numericsID, c.Shape.Name, c.Numerics, protocolVersion))
+	format := fmt.Appendf(nil, "%s %s %s protocol=%d", numericsID, c.Shape.Name, c.Numerics, protocolVersion)
+	sum := sha256.Sum256(c.Vocabulary.appendFormat(format))
 	context := c.ContextTokens
 	if context == 0 {
 		context = c.Shape.ContextTokens
 	}
 	return engine.Card{
-		Model: c.Model, VocabTokens: VocabTokens, ContextTokens: context,
+		Model: c.Model, VocabTokens: c.Vocabulary.size(), LogitTokens: c.Vocabulary.logits(), ContextTokens: context,
 		Layout: c.layout(), KVRowBytes: c.Shape.KVBytes(c.Numerics),
 		KVFormat: hex.EncodeToString(sum[:16]), NumericsID: numericsID, Exact: true, Pace: c.pace(),
 	}

@@ -10,12 +10,9 @@ import (
 )
 
 // A row is kept twice over, once per layer: its token where keys are, inverted in the second
-// layer, and half of the chain's state after it where values are: 8 bytes in all. A layer that was
-// not moved leaves a row that is none.
-const (
-	layers    = 2
-	elemBytes = 2
-)
+// layer, and half of the chain's state after it where values are: 8 bytes in all. Where tokens have
+// more than 16 bits it is 16 bytes, and both layers have the whole state. A layer that was not moved leaves a row that is none.
+const layers = 2
 
 // known is what the executor has seen of a block's rows: it wrote or checked them. That they
 // are still there shows by the state of the last, which stands for all before it.
@@ -54,25 +51,37 @@ func newRows(m block.Memory, d device) (*rows, error) {
 
 // at is where the key of a row is in a layer; the value is a block's tokens further.
 func (r *rows) at(b block.ID, layer, row int) (key, value []byte) {
-	offset := int(b)*r.layout.BlockBytes() + (layer*2*r.layout.BlockTokens+row)*elemBytes
-	return r.bytes[offset:], r.bytes[offset+r.layout.BlockTokens*elemBytes:]
+	elem := r.layout.ElemBytes
+	offset := int(b)*r.layout.BlockBytes() + (layer*2*r.layout.BlockTokens+row)*elem
+	return r.bytes[offset:], r.bytes[offset+r.layout.BlockTokens*elem:]
 }
 
 func (r *rows) put(b block.ID, row int, t sequence.Token, state uint32) {
 	key, value := r.at(b, 0, row)
-	binary.LittleEndian.PutUint16(key, uint16(t))
+	key1, value1 := r.at(b, 1, row)
+	if r.layout.ElemBytes > 2 {
+		binary.LittleEndian.PutUint32(key, t)
+		binary.LittleEndian.PutUint32(key1, ^t)
+		binary.LittleEndian.PutUint32(value, state)
+		binary.LittleEndian.PutUint32(value1, ^state)
+		return
+	}
 	binary.LittleEndian.PutUint16(value, uint16(state))
-	key, value = r.at(b, 1, row)
-	binary.LittleEndian.PutUint16(key, ^uint16(t))
-	binary.LittleEndian.PutUint16(value, uint16(state>>16))
+	binary.LittleEndian.PutUint16(value1, uint16(state>>16))
+	binary.LittleEndian.PutUint16(key, uint16(t))
+	binary.LittleEndian.PutUint16(key1, ^uint16(t))
 }
 
-// get reads a row; false if the layers do not agree on its token.
+// get reads a row; false if the layers do not agree.
 func (r *rows) get(b block.ID, row int) (t sequence.Token, state uint32, ok bool) {
 	key, value := r.at(b, 0, row)
 	key1, value1 := r.at(b, 1, row)
-	token := binary.LittleEndian.Uint16(key)
+	if r.layout.ElemBytes > 2 {
+		t, state = binary.LittleEndian.Uint32(key), binary.LittleEndian.Uint32(value)
+		return t, state, t == ^binary.LittleEndian.Uint32(key1) && state == ^binary.LittleEndian.Uint32(value1)
+	}
 	state = uint32(binary.LittleEndian.Uint16(value)) | uint32(binary.LittleEndian.Uint16(value1))<<16
+	token := binary.LittleEndian.Uint16(key)
 	return sequence.Token(token), state, token == ^binary.LittleEndian.Uint16(key1)
 }
 

@@ -23,7 +23,7 @@ type tokens struct {
 	done chan struct{}
 }
 
-func (s *tokens) Token(t sequence.Token) { s.all = append(s.all, t) }
+func (s *tokens) Token(t sequence.Token, _ *sequence.LogProbs) { s.all = append(s.all, t) }
 
 func (s *tokens) End(_ sequence.Finish, err error) {
 	s.err = err

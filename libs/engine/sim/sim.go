@@ -107,7 +107,7 @@ func (s *Sim) compute(b *engine.Batch) (time.Duration, error) {
 		used += len(segment.Blocks)
 		if segment.Logits != nil {
 			clear(segment.Logits)
-			segment.Logits[draw(state)] = certain
+			segment.Logits[s.cfg.Vocabulary.draw(state)] = certain
 		}
 	}
 	step.PoolUsed = min(1, float64(used)/float64(s.blocks))

@@ -67,12 +67,23 @@ func open(t testing.TB, cfg Config, blocks int) (*Sim, memory) {
 	return s, m
 }
 
-func randomPrompt(r *rand.Rand, n int) []sequence.Token {
+func randomPrompt(r *rand.Rand, n int) []sequence.Token { return randomTokens(r, n, VocabTokens) }
+
+func randomTokens(r *rand.Rand, n, vocabulary int) []sequence.Token {
 	p := make([]sequence.Token, n)
 	for i := range p {
-		p[i] = sequence.Token(r.IntN(VocabTokens))
+		p[i] = sequence.Token(r.IntN(vocabulary))
 	}
 	return p
+}
+
+// wide is a vocabulary whose tokens do not fit into 16 bits.
+func wide() *Vocabulary {
+	v := &Vocabulary{tokens: 200_000}
+	for i := range v.answers {
+		v.answers[i] = sequence.Token(300 + i)
+	}
+	return v
 }
 
 func randomTable(r *rand.Rand, blocks, n int) []block.ID {
@@ -85,7 +96,7 @@ func randomTable(r *rand.Rand, blocks, n int) []block.ID {
 
 // generate computes the rows from start on in chunks, then token by token, and answers the tokens drawn.
 func generate(s *Sim, tokens []sequence.Token, start, chunk, max int, table []block.ID) ([]sequence.Token, error) {
-	logits := make([]float32, VocabTokens)
+	logits := make([]float32, s.card.Logits())
 	var out []sequence.Token
 	for len(out) < max {
 		n := min(chunk, len(tokens)-start)
@@ -115,13 +126,20 @@ func generate(s *Sim, tokens []sequence.Token, start, chunk, max int, table []bl
 // moved from another executor, whatever the chunks and the tables; of one that lacks a block, a
 // layer of one, or a row, none.
 func TestMovedBlocksGiveTheSameAnswer(t *testing.T) {
+	t.Run("bytes", func(t *testing.T) { movedBlocks(t, nil) })
+	t.Run("words", func(t *testing.T) { movedBlocks(t, wide()) })
+}
+
+func movedBlocks(t *testing.T, v *Vocabulary) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const blocks = 64
-	near, nearMemory := open(t, config(t), blocks)
-	far, farMemory := open(t, config(t), blocks)
+	cfg := config(t)
+	cfg.Vocabulary = v
+	near, nearMemory := open(t, cfg, blocks)
+	far, farMemory := open(t, cfg, blocks)
 	for trial := range 300 {
-		prompt := randomPrompt(r, 1+r.IntN(300))
-		want := Answer(prompt, 40)
+		prompt := randomTokens(r, 1+r.IntN(300), v.size())
+		want := v.Answer(prompt, 40)
 		tables := [2][]block.ID{randomTable(r, blocks, 24), randomTable(r, blocks, 24)}
 		out, err := generate(near, prompt, 0, 1+r.IntN(100), 40, tables[0])
 		if diff := cmp.Diff(want, out); err != nil || diff != "" {

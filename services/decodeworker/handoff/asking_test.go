@@ -139,7 +139,7 @@ func (h *holder) hold(q *prefillworkerv1.PrefillRequest) *prefillworkerv1.Prefil
 		h.r.t.Error(err)
 	}
 	return &prefillworkerv1.PrefillResponse{
-		FirstTokens: []*transferv1.FirstToken{{Token: enginetest.ToyAnswer(prompt, 1)[0]}},
+		FirstTokens: []*transferv1.FirstToken{{Token: enginetest.ToyAnswer(prompt, 1)[0], Logprobs: h.probs}},
 		Blocks:      worker.BlockRefs(refs), Grant: grant, Hold: durationpb.New(time.Minute),
 		FirstPosition: q.GetFirstPosition(), EndPosition: uint32(len(prompt)),
 		ComputedTokens: 7, OwnHitTokens: 3, ComputeTime: durationpb.New(time.Second), Credits: h.credits.Load(),
@@ -285,7 +285,7 @@ func (r *askingRig) fell(o outcome, want Cause) {
 func (r *askingRig) prefillBy(ctx context.Context, q *scheduler.Sequence, hint ...string) <-chan outcome {
 	out := make(chan outcome, 1)
 	go func() {
-		first, err := r.Prefill(ctx, q, &generationv1.Sequence{Prompt: prompt, MaxTokens: 6, PrefillHint: hint})
+		first, err := r.Prefill(ctx, q, &generationv1.Sequence{Prompt: prompt, MaxTokens: 6, PrefillHint: hint, Logprobs: r.top})
 		out <- outcome{first, err}
 	}()
 	return out

@@ -3,6 +3,8 @@ package handoff
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +13,12 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/block"
 	"github.com/switchyard-llm/switchyard/libs/nixl"
+	"github.com/switchyard-llm/switchyard/libs/sampling"
 	"github.com/switchyard-llm/switchyard/libs/scheduler"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
@@ -167,6 +171,9 @@ func TestANoteOfTheMostBlocksFits(t *testing.T) {
 	}
 	note := &transferv1.CompletionNote{
 		TransferId: strings.Repeat("x", 1000), AttemptId: strings.Repeat("x", 1000), Blocks: worker.BlockRefs(refs),
+		FirstTokens: []*transferv1.FirstToken{{Token: math.MaxUint32, Logprobs: &generationv1.LogProbs{
+			Logprob: -1, TopTokens: slices.Repeat([]uint32{math.MaxUint32}, sampling.MaxTopLogProbs), TopLogprobs: make([]float32, sampling.MaxTopLogProbs),
+		}}},
 	}
 	if n := proto.Size(note); n > nixl.MaxNoteBytes {
 		t.Errorf("a note of %d blocks has %d bytes, want at most %d", blocksMax, n, nixl.MaxNoteBytes)
@@ -178,7 +185,7 @@ func (r *rig) finishUnchecked(q *scheduler.Sequence, s *sink, o outcome) {
 	if o.err != nil {
 		r.t.Fatal(o.err)
 	}
-	if err := q.Attach(o.first.Token, o.first.Finish); err != nil {
+	if err := q.Attach(o.first.Token, o.first.LogProbs, o.first.Finish); err != nil {
 		r.t.Fatal(err)
 	}
 	<-s.done

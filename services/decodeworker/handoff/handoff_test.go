@@ -95,6 +95,7 @@ type rig struct {
 	word   error         // the answer to an abort
 	alive  atomic.Int32  // prefill workers
 	looked chan struct{} // capacity 1: they were counted
+	top    *uint32       // Sequence.logprobs of what is prefilled
 }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
@@ -190,12 +191,18 @@ func (r *rig) background(f func(context.Context) error) {
 // sink collects a sequence.
 type sink struct {
 	tokens []sequence.Token
+	probs  []sequence.LogProbs
 	reason sequence.Finish
 	err    error
 	done   chan struct{}
 }
 
-func (s *sink) Token(t sequence.Token) { s.tokens = append(s.tokens, t) }
+func (s *sink) Token(t sequence.Token, p *sequence.LogProbs) {
+	s.tokens = append(s.tokens, t)
+	if p != nil {
+		s.probs = append(s.probs, *p)
+	}
+}
 func (s *sink) End(reason sequence.Finish, err error) {
 	s.reason, s.err = reason, err
 	close(s.done)
@@ -207,7 +214,7 @@ var prompt = []sequence.Token{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}
 func (r *rig) admit() (*scheduler.Sequence, *sink) {
 	r.t.Helper()
 	s := &sink{done: make(chan struct{})}
-	q, err := r.worker.Scheduler.Submit(sequence.Spec{Prompt: prompt, MaxTokens: 6}, s, r.worker.Options(""))
+	q, err := r.worker.Scheduler.Submit(sequence.Spec{Prompt: prompt, MaxTokens: 6, LogProbs: r.top != nil}, s, r.worker.Options(""))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -226,7 +233,7 @@ type outcome struct {
 func (r *rig) prefill(ctx context.Context, q *scheduler.Sequence) <-chan outcome {
 	out := make(chan outcome, 1)
 	go func() {
-		first, err := r.Prefill(ctx, q, &generationv1.Sequence{Prompt: prompt, MaxTokens: 6})
+		first, err := r.Prefill(ctx, q, &generationv1.Sequence{Prompt: prompt, MaxTokens: 6, Logprobs: r.top})
 		out <- outcome{first, err}
 	}()
 	return out
@@ -239,6 +246,7 @@ type peer struct {
 	mem   nixl.Region
 	toy   *enginetest.Toy
 	close context.CancelFunc
+	probs *generationv1.LogProbs // of the first token
 }
 
 func (r *rig) peer(name string) *peer {
@@ -326,7 +334,7 @@ func (p *peer) note(job *transferv1.RemotePrefillRequest, ticket *transferv1.Tic
 	payload, err := proto.Marshal(&transferv1.CompletionNote{
 		TransferId: job.GetTransferId(), Ticket: ticket.GetNumber(), Blocks: ticket.GetBlocks(),
 		FirstPosition: ticket.GetFirstPosition(), EndPosition: ticket.GetEndPosition(), PrefillWorker: p.agent.ID().Name,
-		FirstTokens: []*transferv1.FirstToken{{Token: enginetest.ToyAnswer(prompt, 1)[0]}},
+		FirstTokens: []*transferv1.FirstToken{{Token: enginetest.ToyAnswer(prompt, 1)[0], Logprobs: p.probs}},
 	})
 	if err != nil {
 		p.r.t.Fatal(err)
@@ -351,7 +359,7 @@ func (r *rig) finish(q *scheduler.Sequence, s *sink, o outcome) {
 	if o.err != nil {
 		r.t.Fatal(o.err)
 	}
-	if err := q.Attach(o.first.Token, o.first.Finish); err != nil {
+	if err := q.Attach(o.first.Token, o.first.LogProbs, o.first.Finish); err != nil {
 		r.t.Fatal(err)
 	}
 	r.checkAnswer(s)

@@ -72,6 +72,11 @@ func (c *Coordinator) commit(ctx context.Context, peer nixl.PeerID, n *transferv
 	if t != nil {
 		_, span := c.tracer.Start(trace.ContextWithSpanContext(ctx, t.span), "decodeworker.commit")
 		defer span.End()
+		if err := t.fits(n.GetFirstTokens()[0]); err != nil { // no other note of this writer would
+			c.log.Error("a completion note cannot be used", "peer", peer.String(), "transfer_id", n.GetTransferId(), "error", err)
+			t.giveUp(CausePrefill, err)
+			return transferv1.NoteOutcome_NOTE_OUTCOME_STALE
+		}
 	}
 	c.moving.RLock()
 	defer c.moving.RUnlock()

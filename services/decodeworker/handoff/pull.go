@@ -80,6 +80,9 @@ func (x *try) fetch(a *prefillworkerv1.PrefillResponse, answered time.Time) (Fir
 			len(worker.Refs(a.GetBlocks())), a.GetFirstPosition(), a.GetEndPosition(), len(a.GetFirstTokens()),
 			len(job.GetReservedBlocks()), job.GetCachedTokens(), job.GetPromptTokens())
 	}
+	if err := x.t.fits(a.GetFirstTokens()[0]); err != nil {
+		return First{}, CausePrefill, err
+	}
 	ticket, err := x.claimOwn()
 	if err != nil {
 		return First{}, CauseBlocks, err

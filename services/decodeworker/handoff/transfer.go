@@ -32,6 +32,7 @@ const inlineTokens = 64 << 10
 // First is what a remote prefill ends with.
 type First struct {
 	Token         sequence.Token
+	LogProbs      *sequence.LogProbs // where the sequence asks for them
 	Finish        sequence.Finish
 	PrefillWorker string
 	// Peer is that worker's agent, and Work what its note says of the work.
@@ -48,6 +49,9 @@ type Work struct {
 
 // ErrFallBack says that the prompt must be computed here. It wraps a Cause.
 var ErrFallBack = errors.New("remote prefill did not come to its end")
+
+// errNoLogProbs is why a first token does not count.
+var errNoLogProbs = errors.New("the first token came without its log-probability")
 
 // Cause is why a remote prefill did not come to its end; the label of a counter.
 type Cause string
@@ -92,6 +96,15 @@ type transfer struct {
 	number    uint64     // of the latest
 	held      bool       // some worker has a ticket
 	kept      bool       // the latest message is for one worker alone
+}
+
+// fits says what a first token lacks that its sequence asks for: it may come from a worker that
+// does not know of it.
+func (t *transfer) fits(f *transferv1.FirstToken) error {
+	if t.sequence.Logprobs != nil && f.GetLogprobs() == nil {
+		return errNoLogProbs
+	}
+	return nil
 }
 
 // giveUp ends the waiting for a transfer that nobody will do.
@@ -357,7 +370,7 @@ func firstOf(peer nixl.PeerID, n *transferv1.CompletionNote) (First, bool) {
 	}
 	f := n.GetFirstTokens()[0]
 	return First{
-		Token: f.GetToken(), Finish: worker.Finish(f.GetFinishReason()), PrefillWorker: n.GetPrefillWorker(), Peer: peer,
+		Token: f.GetToken(), LogProbs: worker.FromLogProbs(f.GetLogprobs()), Finish: worker.Finish(f.GetFinishReason()), PrefillWorker: n.GetPrefillWorker(), Peer: peer,
 		Work: Work{
 			Admit: n.GetAdmitTime().AsDuration(), Compute: n.GetComputeTime().AsDuration(), Write: n.GetWriteTime().AsDuration(),
 			Transfer: n.GetTransferTime().AsDuration(), WrittenBytes: n.GetWrittenBytes(),

@@ -79,9 +79,9 @@ func all(t testing.TB, q *link.Sequence) (tokens []sequence.Token, end *decodewo
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for end == nil && err == nil {
-		var more []sequence.Token
-		more, end, err = q.Take(ctx, nil)
-		tokens = append(tokens, more...)
+		var got link.Taken
+		got, err = q.Take(ctx, nil)
+		tokens, end = append(tokens, got.Tokens...), got.End
 	}
 	return tokens, end, err
 }
@@ -135,7 +135,8 @@ func TestEndComesWithTheLastToken(t *testing.T) {
 	l, _ := attach(t, w)
 	for n := range 3000 {
 		q := l.Submit(submission(uint64(n), 1))
-		tokens, end, err := q.Take(t.Context(), nil)
+		got, err := q.Take(t.Context(), nil)
+		tokens, end := got.Tokens, got.End
 		if err != nil || len(tokens) != 1 || end == nil {
 			t.Fatalf("round %d: took %v, end %v, %v; want a token and the end", n, tokens, end, err)
 		}
@@ -182,8 +183,8 @@ func untilCancelled(ctx context.Context, s *workertest.Stream, sub *decodeworker
 func TestCancelReachesTheWorkerAndTheEndComesBack(t *testing.T) {
 	l, _ := attach(t, workertest.Start(t, "w", untilCancelled))
 	q := l.Submit(submission(1, 9))
-	if tokens, _, err := q.Take(t.Context(), nil); err != nil || len(tokens) != 1 {
-		t.Fatalf("first Take: %v, %v", tokens, err)
+	if got, err := q.Take(t.Context(), nil); err != nil || len(got.Tokens) != 1 {
+		t.Fatalf("first Take: %v, %v", got, err)
 	}
 	if q.Cancel("stop text") {
 		t.Error("Cancel says that the sequence was never sent")
@@ -231,12 +232,12 @@ func TestTakeEndsWithItsContext(t *testing.T) {
 	l, _ := attach(t, workertest.Start(t, "w", untilCancelled))
 	q := l.Submit(submission(1, 9))
 	defer q.Close("")
-	if _, _, err := q.Take(t.Context(), nil); err != nil {
+	if _, err := q.Take(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := q.Take(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, err := q.Take(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Take: %v, want context.Canceled", err)
 	}
 }
@@ -248,14 +249,14 @@ func TestBrokenStreamEndsItsSequencesAndIsOpenedAgain(t *testing.T) {
 	})
 	l, e := attach(t, w)
 	q := l.Submit(submission(1, 9))
-	first, _, err := q.Take(t.Context(), nil)
+	first, err := q.Take(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Break()
 	<-e.detached
 	rest, _, err := all(t, q)
-	if got := slices.Concat(first, rest); len(got) != 2 {
+	if got := slices.Concat(first.Tokens, rest); len(got) != 2 {
 		t.Errorf("tokens %v, want both that came before", got)
 	}
 	var broken *link.BrokenError
@@ -295,8 +296,8 @@ func TestDrainedLinkEndsWithItsLastSequence(t *testing.T) {
 	if l.Submit(submission(2, 9)) != nil {
 		t.Error("a submit after Drain was taken")
 	}
-	if tokens, _, err := q.Take(t.Context(), nil); err != nil || len(tokens) != 1 {
-		t.Errorf("Take after Drain: %v, %v; want the sequence to go on", tokens, err)
+	if got, err := q.Take(t.Context(), nil); err != nil || len(got.Tokens) != 1 {
+		t.Errorf("Take after Drain: %v, %v; want the sequence to go on", got, err)
 	}
 	select {
 	case err := <-ran:
@@ -393,12 +394,12 @@ func BenchmarkTokens(b *testing.B) {
 	n := (b.N + batch - 1) / batch * batch
 	q := l.Submit(submission(1, n))
 	defer q.Close("")
-	var tokens, spare []sequence.Token
+	var tokens []sequence.Token
 	for got := 0; got < n; got += len(tokens) {
-		var err error
-		if spare, _, err = q.Take(b.Context(), tokens); err != nil {
+		taken, err := q.Take(b.Context(), tokens)
+		if err != nil {
 			b.Fatal(err)
 		}
-		tokens, spare = spare, tokens
+		tokens = taken.Tokens
 	}
 }

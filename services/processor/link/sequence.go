@@ -15,42 +15,53 @@ type Sequence struct {
 	stream  *stream
 	id      uint32
 	booking uint64
-	waits   bool             // the submit is in the outbox; the stream's mutex guards this and the next two
-	ends    bool             // the batch that is being delivered has its end
-	last    []sequence.Token // that came with the end
+	asks    bool    // for log-probabilities
+	waits   bool    // the submit is in the outbox; the stream's mutex guards this and the next two
+	ends    bool    // the batch that is being delivered has its end
+	last    []entry // that came with the end
 
 	ready chan struct{} // something below changed
 
 	mu        sync.Mutex // guards all below
 	tokens    []sequence.Token
-	room      int // tokens that may still come
+	probs     []*generationv1.LogProbs // one for each token, if it asks
+	room      int                      // tokens that may still come
 	cancelled bool
 	tried     bool
 	end       *decodeworkerv1.Ended
 	err       error
 }
 
+// Taken is what has come of a sequence.
+type Taken struct {
+	Tokens []sequence.Token
+	// LogProbs tells how likely the tokens were, one entry for each; nil unless the sequence
+	// asks for it.
+	LogProbs []*generationv1.LogProbs
+	// End comes with the last tokens or alone.
+	End *decodeworkerv1.Ended
+}
+
 // Take waits until tokens have come or the sequence has ended, and returns all tokens that
-// wait. The queue goes on in buf's memory, so two slices serve a whole sequence. end comes
-// with the last tokens or alone. The error is that of ctx, a *BrokenError when the stream
-// broke, or another when the worker broke the contract; tokens that came before it are
-// returned first.
-func (q *Sequence) Take(ctx context.Context, buf []sequence.Token) (tokens []sequence.Token, end *decodeworkerv1.Ended, err error) {
+// wait. The queue goes on in buf's memory, so two slices serve a whole sequence. The error is
+// that of ctx, a *BrokenError when the stream broke, or another when the worker broke the
+// contract; tokens that came before it are returned first.
+func (q *Sequence) Take(ctx context.Context, buf []sequence.Token) (Taken, error) {
 	for {
 		q.mu.Lock()
 		if len(q.tokens) > 0 || q.end != nil || q.err != nil {
-			tokens, q.tokens = q.tokens, buf[:0]
-			end, err = q.end, q.err
-			if len(tokens) > 0 {
+			got, err := Taken{q.tokens, q.probs, q.end}, q.err
+			q.tokens, q.probs = buf[:0], nil
+			if len(got.Tokens) > 0 {
 				err = nil
 			}
 			q.mu.Unlock()
-			return tokens, end, err
+			return got, err
 		}
 		q.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return Taken{}, ctx.Err()
 		case <-q.ready:
 		}
 	}
@@ -70,7 +81,7 @@ func (q *Sequence) cancel(reason string) (void bool) {
 	q.mu.Lock()
 	over := q.cancelled || q.end != nil || q.err != nil
 	q.cancelled = true
-	q.tokens = q.tokens[:0]
+	q.tokens, q.probs = q.tokens[:0], nil
 	q.mu.Unlock()
 	if over {
 		return false
@@ -90,26 +101,50 @@ func (q *Sequence) Close(reason string) (void bool) {
 	return void
 }
 
-// push queues a token; false means that the worker sent more than it was allowed to, which
-// ends the sequence.
-func (q *Sequence) push(t sequence.Token) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.queue(t)
+// entry is a token, and how likely it was if the worker tells it.
+type entry struct {
+	token sequence.Token
+	probs *generationv1.LogProbs
 }
 
-func (q *Sequence) queue(t sequence.Token) bool {
+// breach is what is wrong with one more entry; empty: nothing.
+func (q *Sequence) breach(e entry) string {
+	switch {
+	case q.room == 0:
+		return "more tokens than max_tokens"
+	case !q.asks:
+		return ""
+	case e.probs == nil:
+		return "a token without its log-probability"
+	case len(e.probs.GetTopTokens()) != len(e.probs.GetTopLogprobs()):
+		return "likeliest tokens and log-probabilities that differ in number"
+	}
+	return ""
+}
+
+// push queues a token. Unless it answers "", the worker sent what it must not, which ends the
+// sequence.
+func (q *Sequence) push(e entry) (breach string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.queue(e)
+}
+
+func (q *Sequence) queue(e entry) (breach string) {
 	if q.cancelled {
-		return true
+		return ""
 	}
-	if q.room--; q.room < 0 {
-		q.err = fmt.Errorf("decode worker sent more tokens than max_tokens of sequence %d", q.id)
-		q.signal()
-		return false
+	q.signal() // whoever takes waits for mu
+	if breach = q.breach(e); breach != "" {
+		q.err = fmt.Errorf("decode worker sent %s for sequence %d", breach, q.id)
+		return breach
 	}
-	q.tokens = append(q.tokens, t)
-	q.signal()
-	return true
+	q.room--
+	q.tokens = append(q.tokens, e.token)
+	if q.asks {
+		q.probs = append(q.probs, e.probs)
+	}
+	return ""
 }
 
 // Tried says whether the worker has announced that it computes the sequence on trial.
@@ -132,8 +167,8 @@ func (q *Sequence) try() bool {
 func (q *Sequence) finish(e *decodeworkerv1.Ended) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, t := range q.last {
-		if !q.queue(t) {
+	for _, e := range q.last {
+		if q.queue(e) != "" {
 			return
 		}
 	}

@@ -93,7 +93,8 @@ func (s *stream) submit(sub Submission) *Sequence {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := &Sequence{stream: s, id: s.nextID(), booking: sub.Booking, waits: true, ready: make(chan struct{}, 1)}
-	q.room = int(sub.Sequence.GetMaxTokens()) - len(sub.Sequence.GetGenerated())
+	q.room = max(0, int(sub.Sequence.GetMaxTokens())-len(sub.Sequence.GetGenerated()))
+	q.asks = sub.Sequence.Logprobs != nil
 	s.sequences[q.id] = q
 	s.outbox = append(s.outbox, outgoing{sequence: q, message: &decodeworkerv1.AttachRequest{
 		Message: &decodeworkerv1.AttachRequest_Submit{Submit: &decodeworkerv1.Submit{
@@ -141,6 +142,10 @@ func (s *stream) deliver(b *decodeworkerv1.StepBatch) error {
 	if len(ids) != len(tokens) {
 		return fmt.Errorf("step batch has %d sequence ids for %d tokens", len(ids), len(tokens))
 	}
+	probs := b.GetLogprobs()
+	if err := checkEntries(probs, len(tokens)); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range b.GetEnded() {
@@ -149,13 +154,20 @@ func (s *stream) deliver(b *decodeworkerv1.StepBatch) error {
 		}
 	}
 	for i, id := range ids {
+		e := entry{token: tokens[i]}
+		if len(probs) > 0 && probs[0].GetEntry() == uint32(i) {
+			e.probs, probs = probs[0].GetLogprobs(), probs[1:]
+		}
 		q := s.sequences[id]
-		switch {
-		case q == nil:
-		case q.ends:
-			q.last = append(q.last, tokens[i])
-		case !q.push(tokens[i]):
-			s.cancel(q, "more tokens than max_tokens")
+		if q == nil {
+			continue
+		}
+		if q.ends {
+			q.last = append(q.last, e)
+			continue
+		}
+		if breach := q.push(e); breach != "" {
+			s.cancel(q, breach)
 			s.forget(id)
 		}
 	}
@@ -171,6 +183,16 @@ func (s *stream) deliver(b *decodeworkerv1.StepBatch) error {
 		if q := s.sequences[e.GetSequenceId()]; q != nil {
 			s.forget(q.id)
 			q.finish(e)
+		}
+	}
+	return nil
+}
+
+// checkEntries says whether log-probabilities belong to entries of a batch, in its order.
+func checkEntries(all []*decodeworkerv1.EntryLogProbs, entries int) error {
+	for i, p := range all {
+		if int(p.GetEntry()) >= entries || i > 0 && p.GetEntry() <= all[i-1].GetEntry() {
+			return fmt.Errorf("step batch has log-probabilities for entry %d after %d others, of %d entries", p.GetEntry(), i, entries)
 		}
 	}
 	return nil

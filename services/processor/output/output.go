@@ -30,6 +30,12 @@ type Config struct {
 	EndTokens []sequence.Token
 	// MaxTokens bounds the answer, in tokens; at least 1.
 	MaxTokens int
+	// MinTokens is how many tokens must have come before a stop text may end the answer.
+	MinTokens int
+	// IncludeStop makes the stop text, or the text of the end token, part of the answer.
+	IncludeStop bool
+	// Settle has Settled follow which tokens' texts are delivered.
+	Settle bool
 }
 
 // Text is an answer in progress.
@@ -39,11 +45,16 @@ type Text struct {
 	tokens []sequence.Token
 	finish sequence.Finish
 	cut    bool
+	settle *settlement // nil: nobody asks
 }
 
 // New returns an empty answer.
 func New(cfg Config) *Text {
-	return &Text{cfg: cfg, stop: newMatcher(cfg.Stop)}
+	t := &Text{cfg: cfg, stop: newMatcher(cfg.Stop)}
+	if cfg.Settle {
+		t.settle = &settlement{}
+	}
+	return t
 }
 
 // Push takes the next token and returns the text that may be delivered now. Once Finish
@@ -54,17 +65,38 @@ func (t *Text) Push(token sequence.Token) string {
 		return ""
 	}
 	t.tokens = append(t.tokens, token)
-	if slices.Contains(t.cfg.EndTokens, token) {
+	ends := slices.Contains(t.cfg.EndTokens, token)
+	if ends && !t.cfg.IncludeStop {
 		return t.End(sequence.FinishStop)
 	}
-	text, stopped := t.stop.add(t.cfg.Decoder.Push(token))
+	piece := t.cfg.Decoder.Push(token)
+	t.settle.push(len(piece))
+	text, stopped := t.add(piece)
 	if stopped {
-		t.finish, t.cut = sequence.FinishStop, true
-		return text
+		t.cut = true
+		return t.end(sequence.FinishStop, text)
 	}
-	if len(t.tokens) >= t.cfg.MaxTokens {
+	t.settle.deliver(len(text))
+	switch {
+	case ends:
+		return text + t.End(sequence.FinishStop)
+	case len(t.tokens) >= t.cfg.MaxTokens:
 		return text + t.End(sequence.FinishLength)
 	}
+	return text
+}
+
+// add takes the next piece and returns what of the text may be delivered now, and whether a
+// stop text has ended it.
+func (t *Text) add(piece string) (text string, stopped bool) {
+	return t.stop.add(piece, len(t.tokens) >= t.cfg.MinTokens, t.cfg.IncludeStop)
+}
+
+// end ends the answer with a last text.
+func (t *Text) end(reason sequence.Finish, text string) string {
+	t.finish = reason
+	t.settle.deliver(len(text))
+	t.settle.end()
 	return text
 }
 
@@ -75,13 +107,13 @@ func (t *Text) End(reason sequence.Finish) string {
 	if t.finish != sequence.Unfinished {
 		return ""
 	}
-	t.finish = reason
-	text, stopped := t.stop.add(t.cfg.Decoder.Flush())
+	piece := t.cfg.Decoder.Flush()
+	t.settle.flush(len(piece))
+	text, stopped := t.add(piece)
 	if stopped {
-		t.finish = sequence.FinishStop
-		return text
+		return t.end(sequence.FinishStop, text)
 	}
-	return text + t.stop.rest()
+	return t.end(reason, text+t.stop.rest())
 }
 
 // Finish is why the answer ended, or Unfinished.
@@ -93,3 +125,8 @@ func (t *Text) Cut() bool { return t.cut }
 // Tokens are the answer's tokens, those without text included. The slice is only
 // appended to, so a caller may keep it.
 func (t *Text) Tokens() []sequence.Token { return t.tokens[:len(t.tokens):len(t.tokens)] }
+
+// Settled is how many of the first Tokens have no text left that is held back. At the end it
+// is those that the text is made of: without the token that ended it, and those of a stop
+// text. It needs Config.Settle.
+func (t *Text) Settled() int { return t.settle.tokens }

@@ -43,15 +43,18 @@ func borders(s string) []int {
 
 // add takes the next piece and returns what may be delivered. After stopped, that is all
 // up to the stop text, and the matcher is at its end.
-func (m *matcher) add(piece string) (text string, stopped bool) {
+func (m *matcher) add(piece string, mayStop, include bool) (text string, stopped bool) {
 	if len(m.patterns) == 0 {
 		return piece, false
 	}
 	m.held = append(m.held, piece...)
 	for i := range len(piece) {
-		if n := m.step(piece[i]); n > 0 {
+		if n := m.step(piece[i]); n > 0 && mayStop {
 			end := len(m.held) - (len(piece) - i - 1)
-			return string(m.held[:end-n]), true
+			if !include {
+				end -= n
+			}
+			return string(m.held[:end]), true
 		}
 	}
 	partial := 0

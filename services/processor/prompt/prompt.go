@@ -13,7 +13,6 @@ import (
 
 	"github.com/switchyard-llm/switchyard/libs/chattemplate"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
-	"github.com/switchyard-llm/switchyard/libs/sampling"
 	"github.com/switchyard-llm/switchyard/libs/sequence"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
@@ -54,19 +53,20 @@ func New(cfg Config) *Builder {
 func (b *Builder) EndTokens() []sequence.Token { return b.ends }
 
 // Build validates a request and tokenizes its prompt, for workers whose sequences have at
-// most contextTokens tokens. The sequence lacks only its attempt and its deadline. Errors
+// most contextTokens tokens. The sequence lacks only its choice, attempt and deadline. Errors
 // are INVALID_ARGUMENT with the OpenAI name of the field, or that of ctx, which ends the
 // wait for a core.
 func (b *Builder) Build(ctx context.Context, req *generationv1.Request, contextTokens int) (*generationv1.Sequence, error) {
-	drawn, err := draw(req.GetSampling())
+	drawn, err := b.draw(req.GetSampling())
 	if err != nil {
 		return nil, err
 	}
-	if err := checkStop(req.GetLimits().GetStop()); err != nil {
+	ends, err := b.ending(req.GetLimits())
+	if err != nil {
 		return nil, err
 	}
-	if l := req.GetLimits(); l != nil && l.MaxTokens != nil && l.GetMaxTokens() == 0 {
-		return nil, rpc.InvalidArgument("max_tokens", "is 0, want at least 1")
+	if err := checkAnswer(req); err != nil {
+		return nil, err
 	}
 	var tokens []sequence.Token
 	var field string
@@ -81,17 +81,28 @@ func (b *Builder) Build(ctx context.Context, req *generationv1.Request, contextT
 	if err != nil {
 		return nil, err
 	}
+	if minTokens := req.GetLimits().GetMinTokens(); uint64(minTokens) > uint64(maxTokens) {
+		return nil, rpc.InvalidArgument("min_tokens", fmt.Sprintf("is %d, want at most max_tokens, which is %d", minTokens, maxTokens))
+	}
 	return &generationv1.Sequence{
-		RequestId: req.GetRequestId(), Prompt: tokens, MaxTokens: uint32(maxTokens), StopTokens: b.ends,
-		CacheSalt: req.GetCacheSalt(), Sampling: drawn,
+		RequestId: req.GetRequestId(), Prompt: tokens, MaxTokens: uint32(maxTokens), MinTokens: req.GetLimits().GetMinTokens(), StopTokens: ends,
+		CacheSalt: req.GetCacheSalt(), Sampling: drawn, Logprobs: req.Logprobs, Priority: req.GetPriority(),
 	}, nil
+}
+
+// Echo is the text of a request's own prompt, which is no chat, of at most mostBytes.
+func (b *Builder) Echo(ctx context.Context, req *generationv1.Request, mostBytes int) (string, error) {
+	if text, ok := req.GetInput().(*generationv1.Request_Text); ok {
+		return text.Text, nil
+	}
+	return b.Decode(ctx, req.GetTokenIds().GetIds(), mostBytes)
 }
 
 // tokens gives the prompt and the name of the field that it came from.
 func (b *Builder) tokens(ctx context.Context, req *generationv1.Request) (tokens []sequence.Token, field string, err error) {
 	switch in := req.GetInput().(type) {
 	case *generationv1.Request_Chat:
-		tokens, err = b.chat(ctx, in.Chat, true)
+		tokens, err = b.chat(ctx, in.Chat)
 		return tokens, "messages", err
 	case *generationv1.Request_Text:
 		tokens = b.text(in.Text)
@@ -99,6 +110,8 @@ func (b *Builder) tokens(ctx context.Context, req *generationv1.Request) (tokens
 			return nil, "", noTokens()
 		}
 		return tokens, "prompt", nil
+	case *generationv1.Request_Prompts:
+		return nil, "", rpc.InvalidArgument("prompt", "holds several prompts, want one: frontends take them apart")
 	case *generationv1.Request_TokenIds:
 		if len(in.TokenIds.GetIds()) == 0 {
 			return nil, "", noTokens()
@@ -145,23 +158,4 @@ func (b *Builder) check(field string, ids []sequence.Token) error {
 		}
 	}
 	return nil
-}
-
-// draw completes the sampling parameters with their defaults and checks them.
-func draw(p *generationv1.Sampling) (*generationv1.Sampling, error) {
-	temperature, topP, topK := float32(1), float32(1), p.GetTopK()
-	if p != nil && p.Temperature != nil {
-		temperature = p.GetTemperature()
-	}
-	if p != nil && p.TopP != nil {
-		topP = p.GetTopP()
-	}
-	err := sampling.Validate(sequence.Sampling{Temperature: temperature, TopP: topP, TopK: int(topK)})
-	if err != nil {
-		return nil, samplingError(err)
-	}
-	if p == nil || p.Seed == nil {
-		return nil, rpc.InvalidArgument("seed", "is not set, want the seed that the frontend draws where the client gives none")
-	}
-	return &generationv1.Sampling{Temperature: &temperature, TopP: &topP, TopK: &topK, Seed: p.Seed}, nil
 }

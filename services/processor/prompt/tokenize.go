@@ -11,25 +11,17 @@ import (
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 )
 
-// Options say how Encode departs from Build.
-type Options struct {
-	// Special begins the prompt with the token that the model wants before a text. Nil: a
-	// text does, a chat does not.
-	Special *bool
-	// GenerationPrompt ends a chat with the head of the answer. Nil: it does.
-	GenerationPrompt *bool
-}
-
-// Encode gives the tokens of a request's text or chat; none for an empty text. It looks at
-// nothing else of the request, and bounds nothing. Errors are as Build's.
-func (b *Builder) Encode(ctx context.Context, req *generationv1.Request, o Options) (tokens []sequence.Token, err error) {
+// Encode gives the tokens of a request's text or chat; none for an empty text. begin puts the
+// token before them that the model wants before a text; nil: before a text, but not before a
+// chat. It looks at nothing else of the request, and bounds nothing. Errors are as Build's.
+func (b *Builder) Encode(ctx context.Context, req *generationv1.Request, begin *bool) (tokens []sequence.Token, err error) {
 	err = b.slot(ctx, func() (err error) {
-		special := o.Special != nil && *o.Special
+		special := begin != nil && *begin
 		switch in := req.GetInput().(type) {
 		case *generationv1.Request_Chat:
-			tokens, err = b.chat(ctx, in.Chat, o.GenerationPrompt == nil || *o.GenerationPrompt)
+			tokens, err = b.chat(ctx, in.Chat)
 		case *generationv1.Request_Text:
-			special = special || o.Special == nil
+			special = special || begin == nil
 			tokens = b.cfg.Tokenizer.Encode(nil, in.Text, tokenizer.WithSpecial)
 		default:
 			err = rpc.InvalidArgument("prompt", "neither messages nor a text is set, want one of them")

@@ -13,7 +13,6 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/tokenizer/tokenizertest"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
-	"github.com/switchyard-llm/switchyard/services/processor/prompt"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -22,27 +21,29 @@ func TestEncodeGivesWhatBuildWould(t *testing.T) {
 	b := builder(t, tokenizertest.ChatTemplate, gguf.Pair{Key: "tokenizer.ggml.add_bos_token", Value: true})
 	bos, end := []uint32{tokenizertest.TurnStart}, []uint32{tokenizertest.TurnEnd}
 	hi := chat(&generationv1.Message{Role: "user", Content: "hi"})
+	bare := chat(&generationv1.Message{Role: "user", Content: "hi"})
+	bare.GetChat().AddGenerationPrompt = ptr(false)
 	turn := slices.Concat(bos, bytesAs("user\nhi"), end, bytesAs("\n"))
 	head := slices.Concat(bos, bytesAs("assistant\n"))
 	for _, c := range []struct {
-		name    string
-		req     *generationv1.Request
-		options prompt.Options
-		want    []uint32
+		name  string
+		req   *generationv1.Request
+		begin *bool
+		want  []uint32
 	}{
-		{"text", text("x"), prompt.Options{}, slices.Concat(bos, bytesAs("x"))},
-		{"text that has it", text("<|im_start|>x"), prompt.Options{}, slices.Concat(bos, bytesAs("x"))},
-		{"text without", text("x"), prompt.Options{Special: ptr(false)}, bytesAs("x")},
-		{"no text", text(""), prompt.Options{Special: ptr(false)}, nil},
-		{"chat", hi, prompt.Options{}, slices.Concat(turn, head)},
-		{"chat without the head", hi, prompt.Options{GenerationPrompt: ptr(false)}, turn},
-		{"chat that begins with it", hi, prompt.Options{Special: ptr(true)}, slices.Concat(turn, head)},
+		{"text", text("x"), nil, slices.Concat(bos, bytesAs("x"))},
+		{"text that has it", text("<|im_start|>x"), nil, slices.Concat(bos, bytesAs("x"))},
+		{"text without", text("x"), ptr(false), bytesAs("x")},
+		{"no text", text(""), ptr(false), nil},
+		{"chat", hi, nil, slices.Concat(turn, head)},
+		{"chat without the head", bare, nil, turn},
+		{"chat that begins with it", hi, ptr(true), slices.Concat(turn, head)},
 	} {
-		got, err := b.Encode(t.Context(), c.req, c.options)
+		got, err := b.Encode(t.Context(), c.req, c.begin)
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
-		if c.options == (prompt.Options{}) && !slices.Equal(got, build(t, b, c.req).GetPrompt()) {
+		if c.begin == nil && !slices.Equal(got, build(t, b, c.req).GetPrompt()) {
 			t.Errorf("%s: Build gives %v", c.name, build(t, b, c.req).GetPrompt())
 		}
 	}
@@ -51,13 +52,13 @@ func TestEncodeGivesWhatBuildWould(t *testing.T) {
 func TestEncodeNamesTheField(t *testing.T) {
 	b := builder(t, "")
 	for field, req := range map[string]*generationv1.Request{"messages": chat(&generationv1.Message{Role: "user"}), "prompt": request(&generationv1.Request{})} {
-		if _, err := b.Encode(t.Context(), req, prompt.Options{}); rpc.Code(err) != codes.InvalidArgument || rpc.Field(err) != field {
+		if _, err := b.Encode(t.Context(), req, nil); rpc.Code(err) != codes.InvalidArgument || rpc.Field(err) != field {
 			t.Errorf("%v, want one of %s", err, field)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := builder(t, tokenizertest.ChatTemplate).Encode(ctx, chat(&generationv1.Message{Role: "user"}), prompt.Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := builder(t, tokenizertest.ChatTemplate).Encode(ctx, chat(&generationv1.Message{Role: "user"}), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the end of the context", err)
 	}
 }

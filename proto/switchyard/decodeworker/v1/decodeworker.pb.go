@@ -649,7 +649,10 @@ type StepBatch struct {
 	Ended       []*Ended               `protobuf:"bytes,3,rep,name=ended,proto3" json:"ended,omitempty"`
 	// Sequences on trial whose turn has come: each begins with the processor's Proceed, so that
 	// the processor knows of it before the worker can die of it.
-	Trials        []uint32 `protobuf:"varint,4,rep,packed,name=trials,proto3" json:"trials,omitempty"`
+	Trials []uint32 `protobuf:"varint,4,rep,packed,name=trials,proto3" json:"trials,omitempty"`
+	// How likely the tokens were, of those sequences that ask for it: one entry per token of theirs,
+	// in the order of the columns.
+	Logprobs      []*EntryLogProbs `protobuf:"bytes,5,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -712,6 +715,67 @@ func (x *StepBatch) GetTrials() []uint32 {
 	return nil
 }
 
+func (x *StepBatch) GetLogprobs() []*EntryLogProbs {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
+// EntryLogProbs belongs to an entry of the columns.
+type EntryLogProbs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The entry's index in the columns.
+	Entry         uint32       `protobuf:"varint,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	Logprobs      *v1.LogProbs `protobuf:"bytes,2,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryLogProbs) Reset() {
+	*x = EntryLogProbs{}
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryLogProbs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryLogProbs) ProtoMessage() {}
+
+func (x *EntryLogProbs) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryLogProbs.ProtoReflect.Descriptor instead.
+func (*EntryLogProbs) Descriptor() ([]byte, []int) {
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EntryLogProbs) GetEntry() uint32 {
+	if x != nil {
+		return x.Entry
+	}
+	return 0
+}
+
+func (x *EntryLogProbs) GetLogprobs() *v1.LogProbs {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
 // Ended is the terminal status of a sequence: exactly one each.
 type Ended struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -735,7 +799,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +811,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[8]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +824,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ended) GetSequenceId() uint32 {
@@ -843,7 +907,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +919,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[9]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +932,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Load) GetBooked() []*Booked {
@@ -917,7 +981,7 @@ type Speed struct {
 
 func (x *Speed) Reset() {
 	*x = Speed{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +993,7 @@ func (x *Speed) String() string {
 func (*Speed) ProtoMessage() {}
 
 func (x *Speed) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[10]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1006,7 @@ func (x *Speed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Speed.ProtoReflect.Descriptor instead.
 func (*Speed) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Speed) GetPrefillFixed() *durationpb.Duration {
@@ -993,7 +1057,7 @@ type Booked struct {
 
 func (x *Booked) Reset() {
 	*x = Booked{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1069,7 @@ func (x *Booked) String() string {
 func (*Booked) ProtoMessage() {}
 
 func (x *Booked) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[11]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1082,7 @@ func (x *Booked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Booked.ProtoReflect.Descriptor instead.
 func (*Booked) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Booked) GetProcessor() string {
@@ -1052,7 +1116,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1128,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[12]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1141,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GenerateRequest) GetSequence() *v1.Sequence {
@@ -1092,14 +1156,16 @@ type GenerateResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tokens []uint32               `protobuf:"varint,1,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	// Set on the last message; its sequence_id is 0.
-	Ended         *Ended `protobuf:"bytes,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended *Ended `protobuf:"bytes,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	// How likely the tokens were, where the sequence asks for it: entry i belongs to token i.
+	Logprobs      []*v1.LogProbs `protobuf:"bytes,3,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GenerateResponse) Reset() {
 	*x = GenerateResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1177,7 @@ func (x *GenerateResponse) String() string {
 func (*GenerateResponse) ProtoMessage() {}
 
 func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[13]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1190,7 @@ func (x *GenerateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateResponse.ProtoReflect.Descriptor instead.
 func (*GenerateResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GenerateResponse) GetTokens() []uint32 {
@@ -1137,6 +1203,13 @@ func (x *GenerateResponse) GetTokens() []uint32 {
 func (x *GenerateResponse) GetEnded() *Ended {
 	if x != nil {
 		return x.Ended
+	}
+	return nil
+}
+
+func (x *GenerateResponse) GetLogprobs() []*v1.LogProbs {
+	if x != nil {
+		return x.Logprobs
 	}
 	return nil
 }
@@ -1164,7 +1237,7 @@ type ClaimPrefillRequest struct {
 
 func (x *ClaimPrefillRequest) Reset() {
 	*x = ClaimPrefillRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1249,7 @@ func (x *ClaimPrefillRequest) String() string {
 func (*ClaimPrefillRequest) ProtoMessage() {}
 
 func (x *ClaimPrefillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[14]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1262,7 @@ func (x *ClaimPrefillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPrefillRequest.ProtoReflect.Descriptor instead.
 func (*ClaimPrefillRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClaimPrefillRequest) GetTransferId() string {
@@ -1263,7 +1336,7 @@ type ClaimPrefillResponse struct {
 
 func (x *ClaimPrefillResponse) Reset() {
 	*x = ClaimPrefillResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1348,7 @@ func (x *ClaimPrefillResponse) String() string {
 func (*ClaimPrefillResponse) ProtoMessage() {}
 
 func (x *ClaimPrefillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1361,7 @@ func (x *ClaimPrefillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPrefillResponse.ProtoReflect.Descriptor instead.
 func (*ClaimPrefillResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClaimPrefillResponse) GetOutcome() isClaimPrefillResponse_Outcome {
@@ -1359,7 +1432,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1444,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1457,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{16}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{17}
 }
 
 // RenewClaimRequest names a ticket by its attempt.
@@ -1398,7 +1471,7 @@ type RenewClaimRequest struct {
 
 func (x *RenewClaimRequest) Reset() {
 	*x = RenewClaimRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1483,7 @@ func (x *RenewClaimRequest) String() string {
 func (*RenewClaimRequest) ProtoMessage() {}
 
 func (x *RenewClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[17]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1496,7 @@ func (x *RenewClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewClaimRequest.ProtoReflect.Descriptor instead.
 func (*RenewClaimRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{17}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RenewClaimRequest) GetTransferId() string {
@@ -1450,7 +1523,7 @@ type RenewClaimResponse struct {
 
 func (x *RenewClaimResponse) Reset() {
 	*x = RenewClaimResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1535,7 @@ func (x *RenewClaimResponse) String() string {
 func (*RenewClaimResponse) ProtoMessage() {}
 
 func (x *RenewClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[18]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1548,7 @@ func (x *RenewClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewClaimResponse.ProtoReflect.Descriptor instead.
 func (*RenewClaimResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{18}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RenewClaimResponse) GetLeaseExpiry() *timestamppb.Timestamp {
@@ -1498,7 +1571,7 @@ type AbandonClaimRequest struct {
 
 func (x *AbandonClaimRequest) Reset() {
 	*x = AbandonClaimRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1583,7 @@ func (x *AbandonClaimRequest) String() string {
 func (*AbandonClaimRequest) ProtoMessage() {}
 
 func (x *AbandonClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[19]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1596,7 @@ func (x *AbandonClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonClaimRequest.ProtoReflect.Descriptor instead.
 func (*AbandonClaimRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{19}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AbandonClaimRequest) GetTransferId() string {
@@ -1556,7 +1629,7 @@ type AbandonClaimResponse struct {
 
 func (x *AbandonClaimResponse) Reset() {
 	*x = AbandonClaimResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1641,7 @@ func (x *AbandonClaimResponse) String() string {
 func (*AbandonClaimResponse) ProtoMessage() {}
 
 func (x *AbandonClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[20]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1654,7 @@ func (x *AbandonClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonClaimResponse.ProtoReflect.Descriptor instead.
 func (*AbandonClaimResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{20}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{21}
 }
 
 // ReleasePrefixRequest names the ticket whose prefix was read.
@@ -1595,7 +1668,7 @@ type ReleasePrefixRequest struct {
 
 func (x *ReleasePrefixRequest) Reset() {
 	*x = ReleasePrefixRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1680,7 @@ func (x *ReleasePrefixRequest) String() string {
 func (*ReleasePrefixRequest) ProtoMessage() {}
 
 func (x *ReleasePrefixRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[21]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1693,7 @@ func (x *ReleasePrefixRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePrefixRequest.ProtoReflect.Descriptor instead.
 func (*ReleasePrefixRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{21}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleasePrefixRequest) GetTransferId() string {
@@ -1647,7 +1720,7 @@ type ReleasePrefixResponse struct {
 
 func (x *ReleasePrefixResponse) Reset() {
 	*x = ReleasePrefixResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1732,7 @@ func (x *ReleasePrefixResponse) String() string {
 func (*ReleasePrefixResponse) ProtoMessage() {}
 
 func (x *ReleasePrefixResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[22]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1745,7 @@ func (x *ReleasePrefixResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePrefixResponse.ProtoReflect.Descriptor instead.
 func (*ReleasePrefixResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{22}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleasePrefixResponse) GetOutcome() PrefixOutcome {
@@ -1691,7 +1764,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1776,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[23]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1789,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{23}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
 }
 
 // DescribeResponse is the worker's own view of itself.
@@ -1735,7 +1808,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1820,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[24]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1833,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{24}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DescribeResponse) GetInstance() *v11.Instance {
@@ -1824,7 +1897,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1909,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[25]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1922,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{25}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Link) GetPrefillWorker() string {
@@ -1928,7 +2001,7 @@ type HandOffReport struct {
 
 func (x *HandOffReport) Reset() {
 	*x = HandOffReport{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2013,7 @@ func (x *HandOffReport) String() string {
 func (*HandOffReport) ProtoMessage() {}
 
 func (x *HandOffReport) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[26]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2026,7 @@ func (x *HandOffReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOffReport.ProtoReflect.Descriptor instead.
 func (*HandOffReport) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{26}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HandOffReport) GetLocal() uint64 {
@@ -2120,7 +2193,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2205,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[27]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2218,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{27}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SnapshotRequest) GetQuery() *v13.SnapshotQuery {
@@ -2165,7 +2238,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[28]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2250,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[28]
+	mi := &file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2263,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{28}
+	return file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SnapshotResponse) GetPart() *v13.SnapshotPart {
@@ -2237,12 +2310,16 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\x0eAttachResponse\x12=\n" +
 	"\x05batch\x18\x01 \x01(\v2%.switchyard.decodeworker.v1.StepBatchH\x00R\x05batch\x126\n" +
 	"\x04load\x18\x02 \x01(\v2 .switchyard.decodeworker.v1.LoadH\x00R\x04loadB\t\n" +
-	"\amessage\"\x97\x01\n" +
+	"\amessage\"\xde\x01\n" +
 	"\tStepBatch\x12!\n" +
 	"\fsequence_ids\x18\x01 \x03(\rR\vsequenceIds\x12\x16\n" +
 	"\x06tokens\x18\x02 \x03(\rR\x06tokens\x127\n" +
 	"\x05ended\x18\x03 \x03(\v2!.switchyard.decodeworker.v1.EndedR\x05ended\x12\x16\n" +
-	"\x06trials\x18\x04 \x03(\rR\x06trials\"\xfd\x02\n" +
+	"\x06trials\x18\x04 \x03(\rR\x06trials\x12E\n" +
+	"\blogprobs\x18\x05 \x03(\v2).switchyard.decodeworker.v1.EntryLogProbsR\blogprobs\"e\n" +
+	"\rEntryLogProbs\x12\x14\n" +
+	"\x05entry\x18\x01 \x01(\rR\x05entry\x12>\n" +
+	"\blogprobs\x18\x02 \x01(\v2\".switchyard.generation.v1.LogProbsR\blogprobs\"\xfd\x02\n" +
 	"\x05Ended\x12\x1f\n" +
 	"\vsequence_id\x18\x01 \x01(\rR\n" +
 	"sequenceId\x12>\n" +
@@ -2271,10 +2348,11 @@ const file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc = "" +
 	"\x15processor_incarnation\x18\x02 \x01(\tR\x14processorIncarnation\x12\x18\n" +
 	"\abooking\x18\x03 \x01(\x04R\abooking\"Q\n" +
 	"\x0fGenerateRequest\x12>\n" +
-	"\bsequence\x18\x01 \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\"c\n" +
+	"\bsequence\x18\x01 \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\"\xa3\x01\n" +
 	"\x10GenerateResponse\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x127\n" +
-	"\x05ended\x18\x02 \x01(\v2!.switchyard.decodeworker.v1.EndedR\x05ended\"\xc8\x02\n" +
+	"\x05ended\x18\x02 \x01(\v2!.switchyard.decodeworker.v1.EndedR\x05ended\x12>\n" +
+	"\blogprobs\x18\x03 \x03(\v2\".switchyard.generation.v1.LogProbsR\blogprobs\"\xc8\x02\n" +
 	"\x13ClaimPrefillRequest\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12\x1d\n" +
@@ -2403,7 +2481,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_decodeworker_v1_decodeworker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(PrefixOutcome)(0),            // 0: switchyard.decodeworker.v1.PrefixOutcome
 	(LinkSource)(0),               // 1: switchyard.decodeworker.v1.LinkSource
@@ -2415,43 +2493,45 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_goTypes = []any{
 	(*Proceed)(nil),               // 7: switchyard.decodeworker.v1.Proceed
 	(*AttachResponse)(nil),        // 8: switchyard.decodeworker.v1.AttachResponse
 	(*StepBatch)(nil),             // 9: switchyard.decodeworker.v1.StepBatch
-	(*Ended)(nil),                 // 10: switchyard.decodeworker.v1.Ended
-	(*Load)(nil),                  // 11: switchyard.decodeworker.v1.Load
-	(*Speed)(nil),                 // 12: switchyard.decodeworker.v1.Speed
-	(*Booked)(nil),                // 13: switchyard.decodeworker.v1.Booked
-	(*GenerateRequest)(nil),       // 14: switchyard.decodeworker.v1.GenerateRequest
-	(*GenerateResponse)(nil),      // 15: switchyard.decodeworker.v1.GenerateResponse
-	(*ClaimPrefillRequest)(nil),   // 16: switchyard.decodeworker.v1.ClaimPrefillRequest
-	(*ClaimPrefillResponse)(nil),  // 17: switchyard.decodeworker.v1.ClaimPrefillResponse
-	(*Gone)(nil),                  // 18: switchyard.decodeworker.v1.Gone
-	(*RenewClaimRequest)(nil),     // 19: switchyard.decodeworker.v1.RenewClaimRequest
-	(*RenewClaimResponse)(nil),    // 20: switchyard.decodeworker.v1.RenewClaimResponse
-	(*AbandonClaimRequest)(nil),   // 21: switchyard.decodeworker.v1.AbandonClaimRequest
-	(*AbandonClaimResponse)(nil),  // 22: switchyard.decodeworker.v1.AbandonClaimResponse
-	(*ReleasePrefixRequest)(nil),  // 23: switchyard.decodeworker.v1.ReleasePrefixRequest
-	(*ReleasePrefixResponse)(nil), // 24: switchyard.decodeworker.v1.ReleasePrefixResponse
-	(*DescribeRequest)(nil),       // 25: switchyard.decodeworker.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 26: switchyard.decodeworker.v1.DescribeResponse
-	(*Link)(nil),                  // 27: switchyard.decodeworker.v1.Link
-	(*HandOffReport)(nil),         // 28: switchyard.decodeworker.v1.HandOffReport
-	(*SnapshotRequest)(nil),       // 29: switchyard.decodeworker.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),      // 30: switchyard.decodeworker.v1.SnapshotResponse
-	nil,                           // 31: switchyard.decodeworker.v1.Submit.TraceContextEntry
-	nil,                           // 32: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	nil,                           // 33: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	nil,                           // 34: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	(*v1.Sequence)(nil),           // 35: switchyard.generation.v1.Sequence
-	(v1.FinishReason)(0),          // 36: switchyard.generation.v1.FinishReason
-	(v1.Placement)(0),             // 37: switchyard.generation.v1.Placement
-	(*v11.LoadReport)(nil),        // 38: switchyard.instance.v1.LoadReport
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*v12.Ticket)(nil),            // 40: switchyard.transfer.v1.Ticket
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*v11.Instance)(nil),          // 42: switchyard.instance.v1.Instance
-	(*v11.PoolReport)(nil),        // 43: switchyard.instance.v1.PoolReport
-	(*v11.TransportReport)(nil),   // 44: switchyard.instance.v1.TransportReport
-	(*v13.SnapshotQuery)(nil),     // 45: switchyard.kvevent.v1.SnapshotQuery
-	(*v13.SnapshotPart)(nil),      // 46: switchyard.kvevent.v1.SnapshotPart
+	(*EntryLogProbs)(nil),         // 10: switchyard.decodeworker.v1.EntryLogProbs
+	(*Ended)(nil),                 // 11: switchyard.decodeworker.v1.Ended
+	(*Load)(nil),                  // 12: switchyard.decodeworker.v1.Load
+	(*Speed)(nil),                 // 13: switchyard.decodeworker.v1.Speed
+	(*Booked)(nil),                // 14: switchyard.decodeworker.v1.Booked
+	(*GenerateRequest)(nil),       // 15: switchyard.decodeworker.v1.GenerateRequest
+	(*GenerateResponse)(nil),      // 16: switchyard.decodeworker.v1.GenerateResponse
+	(*ClaimPrefillRequest)(nil),   // 17: switchyard.decodeworker.v1.ClaimPrefillRequest
+	(*ClaimPrefillResponse)(nil),  // 18: switchyard.decodeworker.v1.ClaimPrefillResponse
+	(*Gone)(nil),                  // 19: switchyard.decodeworker.v1.Gone
+	(*RenewClaimRequest)(nil),     // 20: switchyard.decodeworker.v1.RenewClaimRequest
+	(*RenewClaimResponse)(nil),    // 21: switchyard.decodeworker.v1.RenewClaimResponse
+	(*AbandonClaimRequest)(nil),   // 22: switchyard.decodeworker.v1.AbandonClaimRequest
+	(*AbandonClaimResponse)(nil),  // 23: switchyard.decodeworker.v1.AbandonClaimResponse
+	(*ReleasePrefixRequest)(nil),  // 24: switchyard.decodeworker.v1.ReleasePrefixRequest
+	(*ReleasePrefixResponse)(nil), // 25: switchyard.decodeworker.v1.ReleasePrefixResponse
+	(*DescribeRequest)(nil),       // 26: switchyard.decodeworker.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 27: switchyard.decodeworker.v1.DescribeResponse
+	(*Link)(nil),                  // 28: switchyard.decodeworker.v1.Link
+	(*HandOffReport)(nil),         // 29: switchyard.decodeworker.v1.HandOffReport
+	(*SnapshotRequest)(nil),       // 30: switchyard.decodeworker.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),      // 31: switchyard.decodeworker.v1.SnapshotResponse
+	nil,                           // 32: switchyard.decodeworker.v1.Submit.TraceContextEntry
+	nil,                           // 33: switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	nil,                           // 34: switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	nil,                           // 35: switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	(*v1.Sequence)(nil),           // 36: switchyard.generation.v1.Sequence
+	(*v1.LogProbs)(nil),           // 37: switchyard.generation.v1.LogProbs
+	(v1.FinishReason)(0),          // 38: switchyard.generation.v1.FinishReason
+	(v1.Placement)(0),             // 39: switchyard.generation.v1.Placement
+	(*v11.LoadReport)(nil),        // 40: switchyard.instance.v1.LoadReport
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*v12.Ticket)(nil),            // 42: switchyard.transfer.v1.Ticket
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*v11.Instance)(nil),          // 44: switchyard.instance.v1.Instance
+	(*v11.PoolReport)(nil),        // 45: switchyard.instance.v1.PoolReport
+	(*v11.TransportReport)(nil),   // 46: switchyard.instance.v1.TransportReport
+	(*v13.SnapshotQuery)(nil),     // 47: switchyard.kvevent.v1.SnapshotQuery
+	(*v13.SnapshotPart)(nil),      // 48: switchyard.kvevent.v1.SnapshotPart
 }
 var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	3,  // 0: switchyard.decodeworker.v1.AttachRequest.hello:type_name -> switchyard.decodeworker.v1.Hello
@@ -2459,61 +2539,64 @@ var file_switchyard_decodeworker_v1_decodeworker_proto_depIdxs = []int32{
 	5,  // 2: switchyard.decodeworker.v1.AttachRequest.cancel:type_name -> switchyard.decodeworker.v1.Cancel
 	6,  // 3: switchyard.decodeworker.v1.AttachRequest.void:type_name -> switchyard.decodeworker.v1.Void
 	7,  // 4: switchyard.decodeworker.v1.AttachRequest.proceed:type_name -> switchyard.decodeworker.v1.Proceed
-	35, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
-	31, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
+	36, // 5: switchyard.decodeworker.v1.Submit.sequence:type_name -> switchyard.generation.v1.Sequence
+	32, // 6: switchyard.decodeworker.v1.Submit.trace_context:type_name -> switchyard.decodeworker.v1.Submit.TraceContextEntry
 	9,  // 7: switchyard.decodeworker.v1.AttachResponse.batch:type_name -> switchyard.decodeworker.v1.StepBatch
-	11, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
-	10, // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
-	36, // 10: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
-	37, // 11: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
-	13, // 12: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
-	38, // 13: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
-	12, // 14: switchyard.decodeworker.v1.Load.speed:type_name -> switchyard.decodeworker.v1.Speed
-	39, // 15: switchyard.decodeworker.v1.Speed.prefill_fixed:type_name -> google.protobuf.Duration
-	39, // 16: switchyard.decodeworker.v1.Speed.prefill_token:type_name -> google.protobuf.Duration
-	39, // 17: switchyard.decodeworker.v1.Speed.step:type_name -> google.protobuf.Duration
-	39, // 18: switchyard.decodeworker.v1.Speed.step_sequence:type_name -> google.protobuf.Duration
-	35, // 19: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
-	10, // 20: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
-	40, // 21: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
-	39, // 22: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
-	18, // 23: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
-	41, // 24: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
-	0,  // 25: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
-	42, // 26: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
-	43, // 27: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
-	44, // 28: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
-	38, // 29: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
-	28, // 30: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
-	27, // 31: switchyard.decodeworker.v1.DescribeResponse.links:type_name -> switchyard.decodeworker.v1.Link
-	39, // 32: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
-	1,  // 33: switchyard.decodeworker.v1.Link.measured_by:type_name -> switchyard.decodeworker.v1.LinkSource
-	32, // 34: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
-	33, // 35: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
-	34, // 36: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
-	45, // 37: switchyard.decodeworker.v1.SnapshotRequest.query:type_name -> switchyard.kvevent.v1.SnapshotQuery
-	46, // 38: switchyard.decodeworker.v1.SnapshotResponse.part:type_name -> switchyard.kvevent.v1.SnapshotPart
-	2,  // 39: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
-	14, // 40: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
-	16, // 41: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
-	19, // 42: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
-	21, // 43: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
-	23, // 44: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
-	25, // 45: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
-	29, // 46: switchyard.decodeworker.v1.DecodeWorker.Snapshot:input_type -> switchyard.decodeworker.v1.SnapshotRequest
-	8,  // 47: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
-	15, // 48: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
-	17, // 49: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
-	20, // 50: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
-	22, // 51: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
-	24, // 52: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
-	26, // 53: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
-	30, // 54: switchyard.decodeworker.v1.DecodeWorker.Snapshot:output_type -> switchyard.decodeworker.v1.SnapshotResponse
-	47, // [47:55] is the sub-list for method output_type
-	39, // [39:47] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	12, // 8: switchyard.decodeworker.v1.AttachResponse.load:type_name -> switchyard.decodeworker.v1.Load
+	11, // 9: switchyard.decodeworker.v1.StepBatch.ended:type_name -> switchyard.decodeworker.v1.Ended
+	10, // 10: switchyard.decodeworker.v1.StepBatch.logprobs:type_name -> switchyard.decodeworker.v1.EntryLogProbs
+	37, // 11: switchyard.decodeworker.v1.EntryLogProbs.logprobs:type_name -> switchyard.generation.v1.LogProbs
+	38, // 12: switchyard.decodeworker.v1.Ended.reason:type_name -> switchyard.generation.v1.FinishReason
+	39, // 13: switchyard.decodeworker.v1.Ended.placement:type_name -> switchyard.generation.v1.Placement
+	14, // 14: switchyard.decodeworker.v1.Load.booked:type_name -> switchyard.decodeworker.v1.Booked
+	40, // 15: switchyard.decodeworker.v1.Load.report:type_name -> switchyard.instance.v1.LoadReport
+	13, // 16: switchyard.decodeworker.v1.Load.speed:type_name -> switchyard.decodeworker.v1.Speed
+	41, // 17: switchyard.decodeworker.v1.Speed.prefill_fixed:type_name -> google.protobuf.Duration
+	41, // 18: switchyard.decodeworker.v1.Speed.prefill_token:type_name -> google.protobuf.Duration
+	41, // 19: switchyard.decodeworker.v1.Speed.step:type_name -> google.protobuf.Duration
+	41, // 20: switchyard.decodeworker.v1.Speed.step_sequence:type_name -> google.protobuf.Duration
+	36, // 21: switchyard.decodeworker.v1.GenerateRequest.sequence:type_name -> switchyard.generation.v1.Sequence
+	11, // 22: switchyard.decodeworker.v1.GenerateResponse.ended:type_name -> switchyard.decodeworker.v1.Ended
+	37, // 23: switchyard.decodeworker.v1.GenerateResponse.logprobs:type_name -> switchyard.generation.v1.LogProbs
+	42, // 24: switchyard.decodeworker.v1.ClaimPrefillResponse.ticket:type_name -> switchyard.transfer.v1.Ticket
+	41, // 25: switchyard.decodeworker.v1.ClaimPrefillResponse.later:type_name -> google.protobuf.Duration
+	19, // 26: switchyard.decodeworker.v1.ClaimPrefillResponse.gone:type_name -> switchyard.decodeworker.v1.Gone
+	43, // 27: switchyard.decodeworker.v1.RenewClaimResponse.lease_expiry:type_name -> google.protobuf.Timestamp
+	0,  // 28: switchyard.decodeworker.v1.ReleasePrefixResponse.outcome:type_name -> switchyard.decodeworker.v1.PrefixOutcome
+	44, // 29: switchyard.decodeworker.v1.DescribeResponse.instance:type_name -> switchyard.instance.v1.Instance
+	45, // 30: switchyard.decodeworker.v1.DescribeResponse.pool:type_name -> switchyard.instance.v1.PoolReport
+	46, // 31: switchyard.decodeworker.v1.DescribeResponse.transport:type_name -> switchyard.instance.v1.TransportReport
+	40, // 32: switchyard.decodeworker.v1.DescribeResponse.load:type_name -> switchyard.instance.v1.LoadReport
+	29, // 33: switchyard.decodeworker.v1.DescribeResponse.hand_off:type_name -> switchyard.decodeworker.v1.HandOffReport
+	28, // 34: switchyard.decodeworker.v1.DescribeResponse.links:type_name -> switchyard.decodeworker.v1.Link
+	41, // 35: switchyard.decodeworker.v1.Link.latency:type_name -> google.protobuf.Duration
+	1,  // 36: switchyard.decodeworker.v1.Link.measured_by:type_name -> switchyard.decodeworker.v1.LinkSource
+	33, // 37: switchyard.decodeworker.v1.HandOffReport.reasons:type_name -> switchyard.decodeworker.v1.HandOffReport.ReasonsEntry
+	34, // 38: switchyard.decodeworker.v1.HandOffReport.remote_by_prefill_worker:type_name -> switchyard.decodeworker.v1.HandOffReport.RemoteByPrefillWorkerEntry
+	35, // 39: switchyard.decodeworker.v1.HandOffReport.prefill_calls:type_name -> switchyard.decodeworker.v1.HandOffReport.PrefillCallsEntry
+	47, // 40: switchyard.decodeworker.v1.SnapshotRequest.query:type_name -> switchyard.kvevent.v1.SnapshotQuery
+	48, // 41: switchyard.decodeworker.v1.SnapshotResponse.part:type_name -> switchyard.kvevent.v1.SnapshotPart
+	2,  // 42: switchyard.decodeworker.v1.DecodeWorker.Attach:input_type -> switchyard.decodeworker.v1.AttachRequest
+	15, // 43: switchyard.decodeworker.v1.DecodeWorker.Generate:input_type -> switchyard.decodeworker.v1.GenerateRequest
+	17, // 44: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:input_type -> switchyard.decodeworker.v1.ClaimPrefillRequest
+	20, // 45: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:input_type -> switchyard.decodeworker.v1.RenewClaimRequest
+	22, // 46: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:input_type -> switchyard.decodeworker.v1.AbandonClaimRequest
+	24, // 47: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:input_type -> switchyard.decodeworker.v1.ReleasePrefixRequest
+	26, // 48: switchyard.decodeworker.v1.DecodeWorker.Describe:input_type -> switchyard.decodeworker.v1.DescribeRequest
+	30, // 49: switchyard.decodeworker.v1.DecodeWorker.Snapshot:input_type -> switchyard.decodeworker.v1.SnapshotRequest
+	8,  // 50: switchyard.decodeworker.v1.DecodeWorker.Attach:output_type -> switchyard.decodeworker.v1.AttachResponse
+	16, // 51: switchyard.decodeworker.v1.DecodeWorker.Generate:output_type -> switchyard.decodeworker.v1.GenerateResponse
+	18, // 52: switchyard.decodeworker.v1.DecodeWorker.ClaimPrefill:output_type -> switchyard.decodeworker.v1.ClaimPrefillResponse
+	21, // 53: switchyard.decodeworker.v1.DecodeWorker.RenewClaim:output_type -> switchyard.decodeworker.v1.RenewClaimResponse
+	23, // 54: switchyard.decodeworker.v1.DecodeWorker.AbandonClaim:output_type -> switchyard.decodeworker.v1.AbandonClaimResponse
+	25, // 55: switchyard.decodeworker.v1.DecodeWorker.ReleasePrefix:output_type -> switchyard.decodeworker.v1.ReleasePrefixResponse
+	27, // 56: switchyard.decodeworker.v1.DecodeWorker.Describe:output_type -> switchyard.decodeworker.v1.DescribeResponse
+	31, // 57: switchyard.decodeworker.v1.DecodeWorker.Snapshot:output_type -> switchyard.decodeworker.v1.SnapshotResponse
+	50, // [50:58] is the sub-list for method output_type
+	42, // [42:50] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_decodeworker_v1_decodeworker_proto_init() }
@@ -2532,7 +2615,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 		(*AttachResponse_Batch)(nil),
 		(*AttachResponse_Load)(nil),
 	}
-	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[15].OneofWrappers = []any{
+	file_switchyard_decodeworker_v1_decodeworker_proto_msgTypes[16].OneofWrappers = []any{
 		(*ClaimPrefillResponse_Ticket)(nil),
 		(*ClaimPrefillResponse_Later)(nil),
 		(*ClaimPrefillResponse_Gone)(nil),
@@ -2543,7 +2626,7 @@ func file_switchyard_decodeworker_v1_decodeworker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc), len(file_switchyard_decodeworker_v1_decodeworker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -10,6 +10,7 @@ package frontendv1
 
 import (
 	v1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	_ "github.com/switchyard-llm/switchyard/proto/switchyard/openai/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -536,10 +537,8 @@ type TokenizeRequest struct {
 	// Whether to begin with the token that the model wants before a text. Unset: a text does, a chat
 	// does not, since its template writes all that it needs.
 	AddSpecialTokens *bool `protobuf:"varint,3,opt,name=add_special_tokens,json=addSpecialTokens,proto3,oneof" json:"add_special_tokens,omitempty"`
-	// Whether a chat ends with the head of the answer. Unset: it does.
-	AddGenerationPrompt *bool `protobuf:"varint,4,opt,name=add_generation_prompt,json=addGenerationPrompt,proto3,oneof" json:"add_generation_prompt,omitempty"`
 	// Whether to tell the texts of the tokens, too.
-	ReturnTexts   bool `protobuf:"varint,5,opt,name=return_texts,json=returnTexts,proto3" json:"return_texts,omitempty"`
+	ReturnTexts   bool `protobuf:"varint,4,opt,name=return_texts,json=returnTexts,proto3" json:"return_texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,13 +601,6 @@ func (x *TokenizeRequest) GetTyped() *v1.Request {
 func (x *TokenizeRequest) GetAddSpecialTokens() bool {
 	if x != nil && x.AddSpecialTokens != nil {
 		return *x.AddSpecialTokens
-	}
-	return false
-}
-
-func (x *TokenizeRequest) GetAddGenerationPrompt() bool {
-	if x != nil && x.AddGenerationPrompt != nil {
-		return *x.AddGenerationPrompt
 	}
 	return false
 }
@@ -1166,7 +1158,7 @@ var File_switchyard_frontend_v1_frontend_proto protoreflect.FileDescriptor
 
 const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\n" +
-	"%switchyard/frontend/v1/frontend.proto\x12\x16switchyard.frontend.v1\x1a\x1cgoogle/api/annotations.proto\x1a)switchyard/generation/v1/generation.proto\"t\n" +
+	"%switchyard/frontend/v1/frontend.proto\x12\x16switchyard.frontend.v1\x1a\x1cgoogle/api/annotations.proto\x1a)switchyard/generation/v1/generation.proto\x1a!switchyard/openai/v1/schema.proto\"t\n" +
 	"\x16ChatCompletionsRequest\x12\x14\n" +
 	"\x04json\x18\x01 \x01(\fH\x00R\x04json\x129\n" +
 	"\x05typed\x18\x02 \x01(\v2!.switchyard.generation.v1.RequestH\x00R\x05typedB\t\n" +
@@ -1196,16 +1188,14 @@ const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\x04Done\x125\n" +
 	"\x05usage\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.UsageR\x05usage\x123\n" +
 	"\x04last\x18\x02 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x04last\"\v\n" +
-	"\tKeepalive\"\xad\x02\n" +
+	"\tKeepalive\"\xda\x01\n" +
 	"\x0fTokenizeRequest\x12\x14\n" +
 	"\x04json\x18\x01 \x01(\fH\x00R\x04json\x129\n" +
 	"\x05typed\x18\x02 \x01(\v2!.switchyard.generation.v1.RequestH\x00R\x05typed\x121\n" +
-	"\x12add_special_tokens\x18\x03 \x01(\bH\x01R\x10addSpecialTokens\x88\x01\x01\x127\n" +
-	"\x15add_generation_prompt\x18\x04 \x01(\bH\x02R\x13addGenerationPrompt\x88\x01\x01\x12!\n" +
-	"\freturn_texts\x18\x05 \x01(\bR\vreturnTextsB\t\n" +
+	"\x12add_special_tokens\x18\x03 \x01(\bH\x01R\x10addSpecialTokens\x88\x01\x01\x12!\n" +
+	"\freturn_texts\x18\x04 \x01(\bR\vreturnTextsB\t\n" +
 	"\arequestB\x15\n" +
-	"\x13_add_special_tokensB\x18\n" +
-	"\x16_add_generation_prompt\"g\n" +
+	"\x13_add_special_tokens\"g\n" +
 	"\x10TokenizeResponse\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x14\n" +
 	"\x05texts\x18\x02 \x03(\tR\x05texts\x12%\n" +
@@ -1234,17 +1224,22 @@ const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
 	"\x05param\x18\x03 \x01(\tR\x05param\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\x05R\x11retryAfterSeconds2\xa2\x06\n" +
-	"\bFrontend\x12\x95\x01\n" +
-	"\x0fChatCompletions\x12..switchyard.frontend.v1.ChatCompletionsRequest\x1a/.switchyard.frontend.v1.ChatCompletionsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12\x84\x01\n" +
-	"\vCompletions\x12*.switchyard.frontend.v1.CompletionsRequest\x1a+.switchyard.frontend.v1.CompletionsResponse\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12s\n" +
-	"\bTokenize\x12'.switchyard.frontend.v1.TokenizeRequest\x1a(.switchyard.frontend.v1.TokenizeResponse\"\x14\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/tokenize\x12{\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\x05R\x11retryAfterSeconds2\x85\b\n" +
+	"\bFrontend\x12\xd5\x01\n" +
+	"\x0fChatCompletions\x12..switchyard.frontend.v1.ChatCompletionsRequest\x1a/.switchyard.frontend.v1.ChatCompletionsResponse\"_\xd2\xda\x18<\n" +
+	"\x15ChatCompletionRequest\x12\x0eChatCompletion\x1a\x13ChatCompletionEvent\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12\xb8\x01\n" +
+	"\vCompletions\x12*.switchyard.frontend.v1.CompletionsRequest\x1a+.switchyard.frontend.v1.CompletionsResponse\"N\xd2\xda\x180\n" +
+	"\x11CompletionRequest\x12\n" +
+	"Completion\x1a\x0fCompletionEvent\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12\x9a\x01\n" +
+	"\bTokenize\x12'.switchyard.frontend.v1.TokenizeRequest\x1a(.switchyard.frontend.v1.TokenizeResponse\";\xd2\xda\x18#\n" +
+	"\x0fTokenizeRequest\x12\x10TokenizeResponse\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/tokenize\x12\xa6\x01\n" +
 	"\n" +
-	"Detokenize\x12).switchyard.frontend.v1.DetokenizeRequest\x1a*.switchyard.frontend.v1.DetokenizeResponse\"\x16\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/detokenize\x12w\n" +
+	"Detokenize\x12).switchyard.frontend.v1.DetokenizeRequest\x1a*.switchyard.frontend.v1.DetokenizeResponse\"A\xd2\xda\x18'\n" +
+	"\x11DetokenizeRequest\x12\x12DetokenizeResponse\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/detokenize\x12\x86\x01\n" +
 	"\n" +
-	"ListModels\x12).switchyard.frontend.v1.ListModelsRequest\x1a*.switchyard.frontend.v1.ListModelsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/models\x12\x8b\x01\n" +
-	"\rRetrieveModel\x12,.switchyard.frontend.v1.RetrieveModelRequest\x1a-.switchyard.frontend.v1.RetrieveModelResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}BNZLgithub.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1;frontendv1b\x06proto3"
+	"ListModels\x12).switchyard.frontend.v1.ListModelsRequest\x1a*.switchyard.frontend.v1.ListModelsResponse\"!\xd2\xda\x18\v\x12\tModelList\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/models\x12\x96\x01\n" +
+	"\rRetrieveModel\x12,.switchyard.frontend.v1.RetrieveModelRequest\x1a-.switchyard.frontend.v1.RetrieveModelResponse\"(\xd2\xda\x18\a\x12\x05Model\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}BNZLgithub.com/switchyard-llm/switchyard/proto/switchyard/frontend/v1;frontendv1b\x06proto3"
 
 var (
 	file_switchyard_frontend_v1_frontend_proto_rawDescOnce sync.Once

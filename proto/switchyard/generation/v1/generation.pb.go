@@ -157,6 +157,7 @@ type Request struct {
 	//	*Request_Chat
 	//	*Request_Text
 	//	*Request_TokenIds
+	//	*Request_Prompts
 	Input isRequest_Input `protobuf_oneof:"input"`
 	// How the next token is drawn. Unset: temperature 1, everything else off.
 	Sampling *Sampling `protobuf:"bytes,6,opt,name=sampling,proto3" json:"sampling,omitempty"`
@@ -172,7 +173,25 @@ type Request struct {
 	Session string `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"`
 	// The only decode worker that may serve the request, by its name. Unset: any; required where the
 	// routing policy is direct.
-	DecodeWorker  string `protobuf:"bytes,12,opt,name=decode_worker,json=decodeWorker,proto3" json:"decode_worker,omitempty"`
+	DecodeWorker string `protobuf:"bytes,12,opt,name=decode_worker,json=decodeWorker,proto3" json:"decode_worker,omitempty"`
+	// How many answers to give to a prompt, from 1 to 128. Unset or 0: 1. They share one prefill.
+	Choices uint32 `protobuf:"varint,14,opt,name=choices,proto3" json:"choices,omitempty"`
+	// How many answers to generate, at least choices and at most 128: those with the highest mean
+	// log-probability of their tokens are given. Not with stream. Unset or 0: choices. Frontends
+	// choose; a processor refuses it.
+	BestOf uint32 `protobuf:"varint,15,opt,name=best_of,json=bestOf,proto3" json:"best_of,omitempty"`
+	// Whether the prompt's own text precedes each answer, as a part of its first chunk. Not for a chat.
+	// Frontends refuse it with logprobs, which tell nothing of a prompt.
+	Echo bool `protobuf:"varint,16,opt,name=echo,proto3" json:"echo,omitempty"`
+	// Tells the log-probability of each token, and of so many of the likeliest at its place: 0 to 20.
+	// Unset: none is told.
+	Logprobs *uint32 `protobuf:"varint,17,opt,name=logprobs,proto3,oneof" json:"logprobs,omitempty"`
+	// Whether to tell the ids of the tokens, those of the prompt as well.
+	ReturnTokenIds bool `protobuf:"varint,18,opt,name=return_token_ids,json=returnTokenIds,proto3" json:"return_token_ids,omitempty"`
+	// Whether control tokens show in the text. The end of the answer does not.
+	SpecialTokens bool `protobuf:"varint,19,opt,name=special_tokens,json=specialTokens,proto3" json:"special_tokens,omitempty"`
+	// Who waits for the same worker: lower ones come first. Unset: 0.
+	Priority      int32 `protobuf:"zigzag32,20,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +274,15 @@ func (x *Request) GetTokenIds() *TokenIds {
 	return nil
 }
 
+func (x *Request) GetPrompts() *Prompts {
+	if x != nil {
+		if x, ok := x.Input.(*Request_Prompts); ok {
+			return x.Prompts
+		}
+	}
+	return nil
+}
+
 func (x *Request) GetSampling() *Sampling {
 	if x != nil {
 		return x.Sampling
@@ -304,6 +332,55 @@ func (x *Request) GetDecodeWorker() string {
 	return ""
 }
 
+func (x *Request) GetChoices() uint32 {
+	if x != nil {
+		return x.Choices
+	}
+	return 0
+}
+
+func (x *Request) GetBestOf() uint32 {
+	if x != nil {
+		return x.BestOf
+	}
+	return 0
+}
+
+func (x *Request) GetEcho() bool {
+	if x != nil {
+		return x.Echo
+	}
+	return false
+}
+
+func (x *Request) GetLogprobs() uint32 {
+	if x != nil && x.Logprobs != nil {
+		return *x.Logprobs
+	}
+	return 0
+}
+
+func (x *Request) GetReturnTokenIds() bool {
+	if x != nil {
+		return x.ReturnTokenIds
+	}
+	return false
+}
+
+func (x *Request) GetSpecialTokens() bool {
+	if x != nil {
+		return x.SpecialTokens
+	}
+	return false
+}
+
+func (x *Request) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
 type isRequest_Input interface {
 	isRequest_Input()
 }
@@ -323,19 +400,36 @@ type Request_TokenIds struct {
 	TokenIds *TokenIds `protobuf:"bytes,5,opt,name=token_ids,json=tokenIds,proto3,oneof"`
 }
 
+type Request_Prompts struct {
+	// Several prompts, answered side by side: choice c of prompt i has the index i · choices + c.
+	// Frontends take them apart; a processor refuses them.
+	Prompts *Prompts `protobuf:"bytes,13,opt,name=prompts,proto3,oneof"`
+}
+
 func (*Request_Chat) isRequest_Input() {}
 
 func (*Request_Text) isRequest_Input() {}
 
 func (*Request_TokenIds) isRequest_Input() {}
 
+func (*Request_Prompts) isRequest_Input() {}
+
 // Chat is a conversation, oldest message first.
 type Chat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At least one.
-	Messages      []*Message `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Messages []*Message `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	// Whether the prompt ends with the head of the answer. Unset: it does, unless the last message is
+	// continued.
+	AddGenerationPrompt *bool `protobuf:"varint,2,opt,name=add_generation_prompt,json=addGenerationPrompt,proto3,oneof" json:"add_generation_prompt,omitempty"`
+	// Whether the answer goes on with the last message, which the prompt then leaves open.
+	ContinueFinalMessage bool `protobuf:"varint,3,opt,name=continue_final_message,json=continueFinalMessage,proto3" json:"continue_final_message,omitempty"`
+	// Further variables of the model's template, as a JSON object. Unset: none.
+	TemplateVariables []byte `protobuf:"bytes,4,opt,name=template_variables,json=templateVariables,proto3" json:"template_variables,omitempty"`
+	// How much the model should think: a variable of the template, which must look at it. Unset: not said.
+	ReasoningEffort string `protobuf:"bytes,5,opt,name=reasoning_effort,json=reasoningEffort,proto3" json:"reasoning_effort,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Chat) Reset() {
@@ -373,6 +467,34 @@ func (x *Chat) GetMessages() []*Message {
 		return x.Messages
 	}
 	return nil
+}
+
+func (x *Chat) GetAddGenerationPrompt() bool {
+	if x != nil && x.AddGenerationPrompt != nil {
+		return *x.AddGenerationPrompt
+	}
+	return false
+}
+
+func (x *Chat) GetContinueFinalMessage() bool {
+	if x != nil {
+		return x.ContinueFinalMessage
+	}
+	return false
+}
+
+func (x *Chat) GetTemplateVariables() []byte {
+	if x != nil {
+		return x.TemplateVariables
+	}
+	return nil
+}
+
+func (x *Chat) GetReasoningEffort() string {
+	if x != nil {
+		return x.ReasoningEffort
+	}
+	return ""
 }
 
 // Message is one turn of a conversation.
@@ -439,6 +561,137 @@ func (x *Message) GetName() string {
 	return ""
 }
 
+// Prompts are prompts of one request.
+type Prompts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one.
+	Prompts       []*Prompt `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prompts) Reset() {
+	*x = Prompts{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prompts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prompts) ProtoMessage() {}
+
+func (x *Prompts) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prompts.ProtoReflect.Descriptor instead.
+func (*Prompts) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Prompts) GetPrompts() []*Prompt {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+// Prompt is one of them.
+type Prompt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Prompt:
+	//
+	//	*Prompt_Text
+	//	*Prompt_TokenIds
+	Prompt        isPrompt_Prompt `protobuf_oneof:"prompt"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prompt) Reset() {
+	*x = Prompt{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prompt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prompt) ProtoMessage() {}
+
+func (x *Prompt) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prompt.ProtoReflect.Descriptor instead.
+func (*Prompt) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Prompt) GetPrompt() isPrompt_Prompt {
+	if x != nil {
+		return x.Prompt
+	}
+	return nil
+}
+
+func (x *Prompt) GetText() string {
+	if x != nil {
+		if x, ok := x.Prompt.(*Prompt_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *Prompt) GetTokenIds() *TokenIds {
+	if x != nil {
+		if x, ok := x.Prompt.(*Prompt_TokenIds); ok {
+			return x.TokenIds
+		}
+	}
+	return nil
+}
+
+type isPrompt_Prompt interface {
+	isPrompt_Prompt()
+}
+
+type Prompt_Text struct {
+	// As Request.text.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
+}
+
+type Prompt_TokenIds struct {
+	// As Request.token_ids.
+	TokenIds *TokenIds `protobuf:"bytes,2,opt,name=token_ids,json=tokenIds,proto3,oneof"`
+}
+
+func (*Prompt_Text) isPrompt_Prompt() {}
+
+func (*Prompt_TokenIds) isPrompt_Prompt() {}
+
 // TokenIds is a prompt as tokens.
 type TokenIds struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -450,7 +703,7 @@ type TokenIds struct {
 
 func (x *TokenIds) Reset() {
 	*x = TokenIds{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[3]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +715,7 @@ func (x *TokenIds) String() string {
 func (*TokenIds) ProtoMessage() {}
 
 func (x *TokenIds) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[3]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +728,7 @@ func (x *TokenIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIds.ProtoReflect.Descriptor instead.
 func (*TokenIds) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TokenIds) GetIds() []uint32 {
@@ -485,7 +738,8 @@ func (x *TokenIds) GetIds() []uint32 {
 	return nil
 }
 
-// Sampling says how a token is drawn from the logits.
+// Sampling says how a token is drawn from the logits. In this order: the bias is added, the
+// penalties are taken, the temperature divides, min_p, top_k and top_p cut.
 type Sampling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Divides the logits; 0 always takes the most likely token. Unset: 1. From 0 to 2.
@@ -495,14 +749,25 @@ type Sampling struct {
 	// Keeps this many of the most likely tokens. Unset or 0: all.
 	TopK *uint32 `protobuf:"varint,3,opt,name=top_k,json=topK,proto3,oneof" json:"top_k,omitempty"`
 	// Keys the random draws. Unset: the frontend draws one, and it travels on.
-	Seed          *uint64 `protobuf:"varint,4,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	Seed *uint64 `protobuf:"varint,4,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	// Drops the tokens whose probability is below this share of the likeliest one's. Unset: 0. From 0 to 1.
+	MinP *float32 `protobuf:"fixed32,5,opt,name=min_p,json=minP,proto3,oneof" json:"min_p,omitempty"`
+	// Divides the positive logits of tokens that are in the prompt or the answer, and multiplies the
+	// negative ones (Keskar et al., CTRL, 2019). Unset: 1. Above 0, at most 10.
+	RepetitionPenalty *float32 `protobuf:"fixed32,6,opt,name=repetition_penalty,json=repetitionPenalty,proto3,oneof" json:"repetition_penalty,omitempty"`
+	// Taken from the logit of a token for each time it is in the answer. Unset: 0. From −2 to 2.
+	FrequencyPenalty *float32 `protobuf:"fixed32,7,opt,name=frequency_penalty,json=frequencyPenalty,proto3,oneof" json:"frequency_penalty,omitempty"`
+	// Taken from the logit of a token that is in the answer. Unset: 0. From −2 to 2.
+	PresencePenalty *float32 `protobuf:"fixed32,8,opt,name=presence_penalty,json=presencePenalty,proto3,oneof" json:"presence_penalty,omitempty"`
+	// Added to the logits of single tokens, at most one entry for each; at most 1024 entries.
+	LogitBias     []*LogitBias `protobuf:"bytes,9,rep,name=logit_bias,json=logitBias,proto3" json:"logit_bias,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[4]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +779,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[4]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +792,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Sampling) GetTemperature() float32 {
@@ -558,6 +823,159 @@ func (x *Sampling) GetSeed() uint64 {
 	return 0
 }
 
+func (x *Sampling) GetMinP() float32 {
+	if x != nil && x.MinP != nil {
+		return *x.MinP
+	}
+	return 0
+}
+
+func (x *Sampling) GetRepetitionPenalty() float32 {
+	if x != nil && x.RepetitionPenalty != nil {
+		return *x.RepetitionPenalty
+	}
+	return 0
+}
+
+func (x *Sampling) GetFrequencyPenalty() float32 {
+	if x != nil && x.FrequencyPenalty != nil {
+		return *x.FrequencyPenalty
+	}
+	return 0
+}
+
+func (x *Sampling) GetPresencePenalty() float32 {
+	if x != nil && x.PresencePenalty != nil {
+		return *x.PresencePenalty
+	}
+	return 0
+}
+
+func (x *Sampling) GetLogitBias() []*LogitBias {
+	if x != nil {
+		return x.LogitBias
+	}
+	return nil
+}
+
+// LogitBias is what is added to the logit of a token.
+type LogitBias struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An entry of the model's vocabulary.
+	Token uint32 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
+	// From −100, which practically bans it, to 100.
+	Bias          float32 `protobuf:"fixed32,2,opt,name=bias,proto3" json:"bias,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogitBias) Reset() {
+	*x = LogitBias{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogitBias) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogitBias) ProtoMessage() {}
+
+func (x *LogitBias) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogitBias.ProtoReflect.Descriptor instead.
+func (*LogitBias) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LogitBias) GetToken() uint32 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *LogitBias) GetBias() float32 {
+	if x != nil {
+		return x.Bias
+	}
+	return 0
+}
+
+// LogProbs tells how likely a token was, under the logits as the model gave them: natural logarithms.
+type LogProbs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the token itself.
+	Logprob float32 `protobuf:"fixed32,1,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	// The likeliest tokens at its place, falling, as many as were asked for; entry i of both belongs together.
+	TopTokens     []uint32  `protobuf:"varint,2,rep,packed,name=top_tokens,json=topTokens,proto3" json:"top_tokens,omitempty"`
+	TopLogprobs   []float32 `protobuf:"fixed32,3,rep,packed,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogProbs) Reset() {
+	*x = LogProbs{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogProbs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogProbs) ProtoMessage() {}
+
+func (x *LogProbs) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogProbs.ProtoReflect.Descriptor instead.
+func (*LogProbs) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LogProbs) GetLogprob() float32 {
+	if x != nil {
+		return x.Logprob
+	}
+	return 0
+}
+
+func (x *LogProbs) GetTopTokens() []uint32 {
+	if x != nil {
+		return x.TopTokens
+	}
+	return nil
+}
+
+func (x *LogProbs) GetTopLogprobs() []float32 {
+	if x != nil {
+		return x.TopLogprobs
+	}
+	return nil
+}
+
 // Limits says when a generation ends.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -565,14 +983,23 @@ type Limits struct {
 	// processor's default_max_tokens.
 	MaxTokens *uint32 `protobuf:"varint,1,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
 	// Texts that end the generation where they first appear; they are not part of the answer.
-	Stop          []string `protobuf:"bytes,2,rep,name=stop,proto3" json:"stop,omitempty"`
+	Stop []string `protobuf:"bytes,2,rep,name=stop,proto3" json:"stop,omitempty"`
+	// Before so many tokens nothing ends the generation, and no token that would is drawn. At most
+	// max_tokens. Unset: 0.
+	MinTokens uint32 `protobuf:"varint,3,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
+	// Tokens that end the generation when drawn, beside the model's own; at most 64.
+	StopTokenIds []uint32 `protobuf:"varint,4,rep,packed,name=stop_token_ids,json=stopTokenIds,proto3" json:"stop_token_ids,omitempty"`
+	// Whether the model's end-of-generation tokens are tokens like others.
+	IgnoreEos bool `protobuf:"varint,5,opt,name=ignore_eos,json=ignoreEos,proto3" json:"ignore_eos,omitempty"`
+	// Whether the text that ended the generation, or that of the token, is part of the answer.
+	IncludeStop   bool `protobuf:"varint,6,opt,name=include_stop,json=includeStop,proto3" json:"include_stop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[5]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +1011,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[5]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +1024,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Limits) GetMaxTokens() uint32 {
@@ -612,6 +1039,34 @@ func (x *Limits) GetStop() []string {
 		return x.Stop
 	}
 	return nil
+}
+
+func (x *Limits) GetMinTokens() uint32 {
+	if x != nil {
+		return x.MinTokens
+	}
+	return 0
+}
+
+func (x *Limits) GetStopTokenIds() []uint32 {
+	if x != nil {
+		return x.StopTokenIds
+	}
+	return nil
+}
+
+func (x *Limits) GetIgnoreEos() bool {
+	if x != nil {
+		return x.IgnoreEos
+	}
+	return false
+}
+
+func (x *Limits) GetIncludeStop() bool {
+	if x != nil {
+		return x.IncludeStop
+	}
+	return false
 }
 
 // Sequence is one generation in progress, tokenized: what a worker is given.
@@ -644,13 +1099,19 @@ type Sequence struct {
 	Crashes uint32 `protobuf:"varint,12,opt,name=crashes,proto3" json:"crashes,omitempty"`
 	// How many leading tokens of the prompt the first of prefill_hint is taken to hold. 0: not known.
 	PrefillHintTokens uint32 `protobuf:"varint,13,opt,name=prefill_hint_tokens,json=prefillHintTokens,proto3" json:"prefill_hint_tokens,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// See Limits.min_tokens; those in generated count.
+	MinTokens uint32 `protobuf:"varint,14,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
+	// See Request.logprobs.
+	Logprobs *uint32 `protobuf:"varint,15,opt,name=logprobs,proto3,oneof" json:"logprobs,omitempty"`
+	// See Request.priority.
+	Priority      int32 `protobuf:"zigzag32,16,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sequence) Reset() {
 	*x = Sequence{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[6]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +1123,7 @@ func (x *Sequence) String() string {
 func (*Sequence) ProtoMessage() {}
 
 func (x *Sequence) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[6]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +1136,7 @@ func (x *Sequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sequence.ProtoReflect.Descriptor instead.
 func (*Sequence) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Sequence) GetRequestId() string {
@@ -769,6 +1230,27 @@ func (x *Sequence) GetPrefillHintTokens() uint32 {
 	return 0
 }
 
+func (x *Sequence) GetMinTokens() uint32 {
+	if x != nil {
+		return x.MinTokens
+	}
+	return 0
+}
+
+func (x *Sequence) GetLogprobs() uint32 {
+	if x != nil && x.Logprobs != nil {
+		return *x.Logprobs
+	}
+	return 0
+}
+
+func (x *Sequence) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
 // DeadLetter tells of a request that was ended because the workers that computed it died. It
 // has no part of the prompt or of the answer.
 type DeadLetter struct {
@@ -790,7 +1272,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +1284,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[7]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +1297,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeadLetter) GetRequestId() string {
@@ -878,7 +1360,7 @@ type WorkerDeath struct {
 
 func (x *WorkerDeath) Reset() {
 	*x = WorkerDeath{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1372,7 @@ func (x *WorkerDeath) String() string {
 func (*WorkerDeath) ProtoMessage() {}
 
 func (x *WorkerDeath) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[8]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1385,7 @@ func (x *WorkerDeath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDeath.ProtoReflect.Descriptor instead.
 func (*WorkerDeath) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkerDeath) GetWorker() string {
@@ -956,7 +1438,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1450,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[9]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1463,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Usage) GetPromptTokens() uint32 {
@@ -1023,14 +1505,21 @@ type Chunk struct {
 	// The counts so far, on the last chunk of a choice.
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How the request was served, on the last chunk of a choice.
-	Served        *Served `protobuf:"bytes,8,opt,name=served,proto3" json:"served,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Served *Served `protobuf:"bytes,8,opt,name=served,proto3" json:"served,omitempty"`
+	// The tokens behind the text of this chunk, where logprobs were asked for: those of the answer's text
+	// only, not the token that ended it.
+	Logprobs []*TokenLogProb `protobuf:"bytes,9,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	// All tokens since the last chunk, where they were asked for.
+	TokenIds []uint32 `protobuf:"varint,10,rep,packed,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"`
+	// The prompt, on the first chunk of a choice, where token ids were asked for.
+	PromptTokenIds []uint32 `protobuf:"varint,11,rep,packed,name=prompt_token_ids,json=promptTokenIds,proto3" json:"prompt_token_ids,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1531,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[10]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1544,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Chunk) GetId() string {
@@ -1114,6 +1603,100 @@ func (x *Chunk) GetServed() *Served {
 	return nil
 }
 
+func (x *Chunk) GetLogprobs() []*TokenLogProb {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
+func (x *Chunk) GetTokenIds() []uint32 {
+	if x != nil {
+		return x.TokenIds
+	}
+	return nil
+}
+
+func (x *Chunk) GetPromptTokenIds() []uint32 {
+	if x != nil {
+		return x.PromptTokenIds
+	}
+	return nil
+}
+
+// TokenLogProb is a token of an answer, and how likely it was.
+type TokenLogProb struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its bytes, which need not be UTF-8 by themselves.
+	Text []byte `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// The natural logarithm of its probability.
+	Logprob float32 `protobuf:"fixed32,3,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	// The likeliest at its place, falling, without alternatives of their own.
+	Top           []*TokenLogProb `protobuf:"bytes,4,rep,name=top,proto3" json:"top,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenLogProb) Reset() {
+	*x = TokenLogProb{}
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenLogProb) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenLogProb) ProtoMessage() {}
+
+func (x *TokenLogProb) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenLogProb.ProtoReflect.Descriptor instead.
+func (*TokenLogProb) Descriptor() ([]byte, []int) {
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TokenLogProb) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *TokenLogProb) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *TokenLogProb) GetLogprob() float32 {
+	if x != nil {
+		return x.Logprob
+	}
+	return 0
+}
+
+func (x *TokenLogProb) GetTop() []*TokenLogProb {
+	if x != nil {
+		return x.Top
+	}
+	return nil
+}
+
 // Served tells where an answer was computed and how long the steps took.
 type Served struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1131,7 +1714,7 @@ type Served struct {
 
 func (x *Served) Reset() {
 	*x = Served{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1726,7 @@ func (x *Served) String() string {
 func (*Served) ProtoMessage() {}
 
 func (x *Served) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[11]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1739,7 @@ func (x *Served) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Served.ProtoReflect.Descriptor instead.
 func (*Served) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Served) GetDecodeWorker() string {
@@ -1198,7 +1781,7 @@ type Completion struct {
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// One entry per choice.
 	Choices []*Choice `protobuf:"bytes,4,rep,name=choices,proto3" json:"choices,omitempty"`
-	// The counts over all choices.
+	// The counts over all choices; a prompt counts once.
 	Usage         *Usage `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1206,7 +1789,7 @@ type Completion struct {
 
 func (x *Completion) Reset() {
 	*x = Completion{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[12]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1801,7 @@ func (x *Completion) String() string {
 func (*Completion) ProtoMessage() {}
 
 func (x *Completion) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[12]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1814,7 @@ func (x *Completion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Completion.ProtoReflect.Descriptor instead.
 func (*Completion) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Completion) GetId() string {
@@ -1279,14 +1862,18 @@ type Choice struct {
 	// Why it ended.
 	FinishReason FinishReason `protobuf:"varint,3,opt,name=finish_reason,json=finishReason,proto3,enum=switchyard.generation.v1.FinishReason" json:"finish_reason,omitempty"`
 	// How it was served.
-	Served        *Served `protobuf:"bytes,4,opt,name=served,proto3" json:"served,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Served *Served `protobuf:"bytes,4,opt,name=served,proto3" json:"served,omitempty"`
+	// See Chunk.
+	Logprobs       []*TokenLogProb `protobuf:"bytes,5,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	TokenIds       []uint32        `protobuf:"varint,6,rep,packed,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"`
+	PromptTokenIds []uint32        `protobuf:"varint,7,rep,packed,name=prompt_token_ids,json=promptTokenIds,proto3" json:"prompt_token_ids,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Choice) Reset() {
 	*x = Choice{}
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[13]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1885,7 @@ func (x *Choice) String() string {
 func (*Choice) ProtoMessage() {}
 
 func (x *Choice) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[13]
+	mi := &file_switchyard_generation_v1_generation_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1898,7 @@ func (x *Choice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Choice.ProtoReflect.Descriptor instead.
 func (*Choice) Descriptor() ([]byte, []int) {
-	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_generation_v1_generation_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Choice) GetIndex() uint32 {
@@ -1342,18 +1929,40 @@ func (x *Choice) GetServed() *Served {
 	return nil
 }
 
+func (x *Choice) GetLogprobs() []*TokenLogProb {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
+func (x *Choice) GetTokenIds() []uint32 {
+	if x != nil {
+		return x.TokenIds
+	}
+	return nil
+}
+
+func (x *Choice) GetPromptTokenIds() []uint32 {
+	if x != nil {
+		return x.PromptTokenIds
+	}
+	return nil
+}
+
 var File_switchyard_generation_v1_generation_proto protoreflect.FileDescriptor
 
 const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\n" +
-	")switchyard/generation/v1/generation.proto\x12\x18switchyard.generation.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x03\n" +
+	")switchyard/generation/v1/generation.proto\x12\x18switchyard.generation.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\x06\n" +
 	"\aRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x124\n" +
 	"\x04chat\x18\x03 \x01(\v2\x1e.switchyard.generation.v1.ChatH\x00R\x04chat\x12\x14\n" +
 	"\x04text\x18\x04 \x01(\tH\x00R\x04text\x12A\n" +
-	"\ttoken_ids\x18\x05 \x01(\v2\".switchyard.generation.v1.TokenIdsH\x00R\btokenIds\x12>\n" +
+	"\ttoken_ids\x18\x05 \x01(\v2\".switchyard.generation.v1.TokenIdsH\x00R\btokenIds\x12=\n" +
+	"\aprompts\x18\r \x01(\v2!.switchyard.generation.v1.PromptsH\x00R\aprompts\x12>\n" +
 	"\bsampling\x18\x06 \x01(\v2\".switchyard.generation.v1.SamplingR\bsampling\x128\n" +
 	"\x06limits\x18\a \x01(\v2 .switchyard.generation.v1.LimitsR\x06limits\x12\x1d\n" +
 	"\n" +
@@ -1362,30 +1971,73 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\rinclude_usage\x18\n" +
 	" \x01(\bR\fincludeUsage\x12\x18\n" +
 	"\asession\x18\v \x01(\tR\asession\x12#\n" +
-	"\rdecode_worker\x18\f \x01(\tR\fdecodeWorkerB\a\n" +
-	"\x05input\"E\n" +
+	"\rdecode_worker\x18\f \x01(\tR\fdecodeWorker\x12\x18\n" +
+	"\achoices\x18\x0e \x01(\rR\achoices\x12\x17\n" +
+	"\abest_of\x18\x0f \x01(\rR\x06bestOf\x12\x12\n" +
+	"\x04echo\x18\x10 \x01(\bR\x04echo\x12\x1f\n" +
+	"\blogprobs\x18\x11 \x01(\rH\x01R\blogprobs\x88\x01\x01\x12(\n" +
+	"\x10return_token_ids\x18\x12 \x01(\bR\x0ereturnTokenIds\x12%\n" +
+	"\x0especial_tokens\x18\x13 \x01(\bR\rspecialTokens\x12\x1a\n" +
+	"\bpriority\x18\x14 \x01(\x11R\bpriorityB\a\n" +
+	"\x05inputB\v\n" +
+	"\t_logprobs\"\xa8\x02\n" +
 	"\x04Chat\x12=\n" +
-	"\bmessages\x18\x01 \x03(\v2!.switchyard.generation.v1.MessageR\bmessages\"K\n" +
+	"\bmessages\x18\x01 \x03(\v2!.switchyard.generation.v1.MessageR\bmessages\x127\n" +
+	"\x15add_generation_prompt\x18\x02 \x01(\bH\x00R\x13addGenerationPrompt\x88\x01\x01\x124\n" +
+	"\x16continue_final_message\x18\x03 \x01(\bR\x14continueFinalMessage\x12-\n" +
+	"\x12template_variables\x18\x04 \x01(\fR\x11templateVariables\x12)\n" +
+	"\x10reasoning_effort\x18\x05 \x01(\tR\x0freasoningEffortB\x18\n" +
+	"\x16_add_generation_prompt\"K\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\x1c\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"E\n" +
+	"\aPrompts\x12:\n" +
+	"\aprompts\x18\x01 \x03(\v2 .switchyard.generation.v1.PromptR\aprompts\"k\n" +
+	"\x06Prompt\x12\x14\n" +
+	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12A\n" +
+	"\ttoken_ids\x18\x02 \x01(\v2\".switchyard.generation.v1.TokenIdsH\x00R\btokenIdsB\b\n" +
+	"\x06prompt\"\x1c\n" +
 	"\bTokenIds\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\rR\x03ids\"\xab\x01\n" +
+	"\x03ids\x18\x01 \x03(\rR\x03ids\"\xeb\x03\n" +
 	"\bSampling\x12%\n" +
 	"\vtemperature\x18\x01 \x01(\x02H\x00R\vtemperature\x88\x01\x01\x12\x18\n" +
 	"\x05top_p\x18\x02 \x01(\x02H\x01R\x04topP\x88\x01\x01\x12\x18\n" +
 	"\x05top_k\x18\x03 \x01(\rH\x02R\x04topK\x88\x01\x01\x12\x17\n" +
-	"\x04seed\x18\x04 \x01(\x04H\x03R\x04seed\x88\x01\x01B\x0e\n" +
+	"\x04seed\x18\x04 \x01(\x04H\x03R\x04seed\x88\x01\x01\x12\x18\n" +
+	"\x05min_p\x18\x05 \x01(\x02H\x04R\x04minP\x88\x01\x01\x122\n" +
+	"\x12repetition_penalty\x18\x06 \x01(\x02H\x05R\x11repetitionPenalty\x88\x01\x01\x120\n" +
+	"\x11frequency_penalty\x18\a \x01(\x02H\x06R\x10frequencyPenalty\x88\x01\x01\x12.\n" +
+	"\x10presence_penalty\x18\b \x01(\x02H\aR\x0fpresencePenalty\x88\x01\x01\x12B\n" +
+	"\n" +
+	"logit_bias\x18\t \x03(\v2#.switchyard.generation.v1.LogitBiasR\tlogitBiasB\x0e\n" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_pB\b\n" +
 	"\x06_top_kB\a\n" +
-	"\x05_seed\"O\n" +
+	"\x05_seedB\b\n" +
+	"\x06_min_pB\x15\n" +
+	"\x13_repetition_penaltyB\x14\n" +
+	"\x12_frequency_penaltyB\x13\n" +
+	"\x11_presence_penalty\"5\n" +
+	"\tLogitBias\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\rR\x05token\x12\x12\n" +
+	"\x04bias\x18\x02 \x01(\x02R\x04bias\"f\n" +
+	"\bLogProbs\x12\x18\n" +
+	"\alogprob\x18\x01 \x01(\x02R\alogprob\x12\x1d\n" +
+	"\n" +
+	"top_tokens\x18\x02 \x03(\rR\ttopTokens\x12!\n" +
+	"\ftop_logprobs\x18\x03 \x03(\x02R\vtopLogprobs\"\xd6\x01\n" +
 	"\x06Limits\x12\"\n" +
 	"\n" +
 	"max_tokens\x18\x01 \x01(\rH\x00R\tmaxTokens\x88\x01\x01\x12\x12\n" +
-	"\x04stop\x18\x02 \x03(\tR\x04stopB\r\n" +
-	"\v_max_tokens\"\xd5\x03\n" +
+	"\x04stop\x18\x02 \x03(\tR\x04stop\x12\x1d\n" +
+	"\n" +
+	"min_tokens\x18\x03 \x01(\rR\tminTokens\x12$\n" +
+	"\x0estop_token_ids\x18\x04 \x03(\rR\fstopTokenIds\x12\x1d\n" +
+	"\n" +
+	"ignore_eos\x18\x05 \x01(\bR\tignoreEos\x12!\n" +
+	"\finclude_stop\x18\x06 \x01(\bR\vincludeStopB\r\n" +
+	"\v_max_tokens\"\xbe\x04\n" +
 	"\bSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -1404,7 +2056,12 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12!\n" +
 	"\fprefill_hint\x18\v \x03(\tR\vprefillHint\x12\x18\n" +
 	"\acrashes\x18\f \x01(\rR\acrashes\x12.\n" +
-	"\x13prefill_hint_tokens\x18\r \x01(\rR\x11prefillHintTokens\"\x80\x02\n" +
+	"\x13prefill_hint_tokens\x18\r \x01(\rR\x11prefillHintTokens\x12\x1d\n" +
+	"\n" +
+	"min_tokens\x18\x0e \x01(\rR\tminTokens\x12\x1f\n" +
+	"\blogprobs\x18\x0f \x01(\rH\x00R\blogprobs\x88\x01\x01\x12\x1a\n" +
+	"\bpriority\x18\x10 \x01(\x11R\bpriorityB\v\n" +
+	"\t_logprobs\"\x80\x02\n" +
 	"\n" +
 	"DeadLetter\x12\x1d\n" +
 	"\n" +
@@ -1423,7 +2080,7 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\rR\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\rR\x10completionTokens\x12#\n" +
-	"\rcached_tokens\x18\x03 \x01(\rR\fcachedTokens\"\xcd\x02\n" +
+	"\rcached_tokens\x18\x03 \x01(\rR\fcachedTokens\"\xd8\x03\n" +
 	"\x05Chunk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x14\n" +
@@ -1432,7 +2089,16 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12K\n" +
 	"\rfinish_reason\x18\x06 \x01(\x0e2&.switchyard.generation.v1.FinishReasonR\ffinishReason\x125\n" +
 	"\x05usage\x18\a \x01(\v2\x1f.switchyard.generation.v1.UsageR\x05usage\x128\n" +
-	"\x06served\x18\b \x01(\v2 .switchyard.generation.v1.ServedR\x06served\"\xe1\x01\n" +
+	"\x06served\x18\b \x01(\v2 .switchyard.generation.v1.ServedR\x06served\x12B\n" +
+	"\blogprobs\x18\t \x03(\v2&.switchyard.generation.v1.TokenLogProbR\blogprobs\x12\x1b\n" +
+	"\ttoken_ids\x18\n" +
+	" \x03(\rR\btokenIds\x12(\n" +
+	"\x10prompt_token_ids\x18\v \x03(\rR\x0epromptTokenIds\"\x86\x01\n" +
+	"\fTokenLogProb\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\fR\x04text\x12\x18\n" +
+	"\alogprob\x18\x03 \x01(\x02R\alogprob\x128\n" +
+	"\x03top\x18\x04 \x03(\v2&.switchyard.generation.v1.TokenLogProbR\x03top\"\xe1\x01\n" +
 	"\x06Served\x12#\n" +
 	"\rdecode_worker\x18\x01 \x01(\tR\fdecodeWorker\x12A\n" +
 	"\tplacement\x18\x02 \x01(\x0e2#.switchyard.generation.v1.PlacementR\tplacement\x12%\n" +
@@ -1444,12 +2110,15 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12:\n" +
 	"\achoices\x18\x04 \x03(\v2 .switchyard.generation.v1.ChoiceR\achoices\x125\n" +
-	"\x05usage\x18\x05 \x01(\v2\x1f.switchyard.generation.v1.UsageR\x05usage\"\xb9\x01\n" +
+	"\x05usage\x18\x05 \x01(\v2\x1f.switchyard.generation.v1.UsageR\x05usage\"\xc4\x02\n" +
 	"\x06Choice\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12K\n" +
 	"\rfinish_reason\x18\x03 \x01(\x0e2&.switchyard.generation.v1.FinishReasonR\ffinishReason\x128\n" +
-	"\x06served\x18\x04 \x01(\v2 .switchyard.generation.v1.ServedR\x06served*\x95\x01\n" +
+	"\x06served\x18\x04 \x01(\v2 .switchyard.generation.v1.ServedR\x06served\x12B\n" +
+	"\blogprobs\x18\x05 \x03(\v2&.switchyard.generation.v1.TokenLogProbR\blogprobs\x12\x1b\n" +
+	"\ttoken_ids\x18\x06 \x03(\rR\btokenIds\x12(\n" +
+	"\x10prompt_token_ids\x18\a \x03(\rR\x0epromptTokenIds*\x95\x01\n" +
 	"\fFinishReason\x12\x1d\n" +
 	"\x19FINISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12FINISH_REASON_STOP\x10\x01\x12\x18\n" +
@@ -1475,54 +2144,66 @@ func file_switchyard_generation_v1_generation_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_generation_v1_generation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_switchyard_generation_v1_generation_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_switchyard_generation_v1_generation_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_switchyard_generation_v1_generation_proto_goTypes = []any{
 	(FinishReason)(0),             // 0: switchyard.generation.v1.FinishReason
 	(Placement)(0),                // 1: switchyard.generation.v1.Placement
 	(*Request)(nil),               // 2: switchyard.generation.v1.Request
 	(*Chat)(nil),                  // 3: switchyard.generation.v1.Chat
 	(*Message)(nil),               // 4: switchyard.generation.v1.Message
-	(*TokenIds)(nil),              // 5: switchyard.generation.v1.TokenIds
-	(*Sampling)(nil),              // 6: switchyard.generation.v1.Sampling
-	(*Limits)(nil),                // 7: switchyard.generation.v1.Limits
-	(*Sequence)(nil),              // 8: switchyard.generation.v1.Sequence
-	(*DeadLetter)(nil),            // 9: switchyard.generation.v1.DeadLetter
-	(*WorkerDeath)(nil),           // 10: switchyard.generation.v1.WorkerDeath
-	(*Usage)(nil),                 // 11: switchyard.generation.v1.Usage
-	(*Chunk)(nil),                 // 12: switchyard.generation.v1.Chunk
-	(*Served)(nil),                // 13: switchyard.generation.v1.Served
-	(*Completion)(nil),            // 14: switchyard.generation.v1.Completion
-	(*Choice)(nil),                // 15: switchyard.generation.v1.Choice
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*Prompts)(nil),               // 5: switchyard.generation.v1.Prompts
+	(*Prompt)(nil),                // 6: switchyard.generation.v1.Prompt
+	(*TokenIds)(nil),              // 7: switchyard.generation.v1.TokenIds
+	(*Sampling)(nil),              // 8: switchyard.generation.v1.Sampling
+	(*LogitBias)(nil),             // 9: switchyard.generation.v1.LogitBias
+	(*LogProbs)(nil),              // 10: switchyard.generation.v1.LogProbs
+	(*Limits)(nil),                // 11: switchyard.generation.v1.Limits
+	(*Sequence)(nil),              // 12: switchyard.generation.v1.Sequence
+	(*DeadLetter)(nil),            // 13: switchyard.generation.v1.DeadLetter
+	(*WorkerDeath)(nil),           // 14: switchyard.generation.v1.WorkerDeath
+	(*Usage)(nil),                 // 15: switchyard.generation.v1.Usage
+	(*Chunk)(nil),                 // 16: switchyard.generation.v1.Chunk
+	(*TokenLogProb)(nil),          // 17: switchyard.generation.v1.TokenLogProb
+	(*Served)(nil),                // 18: switchyard.generation.v1.Served
+	(*Completion)(nil),            // 19: switchyard.generation.v1.Completion
+	(*Choice)(nil),                // 20: switchyard.generation.v1.Choice
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_switchyard_generation_v1_generation_proto_depIdxs = []int32{
 	3,  // 0: switchyard.generation.v1.Request.chat:type_name -> switchyard.generation.v1.Chat
-	5,  // 1: switchyard.generation.v1.Request.token_ids:type_name -> switchyard.generation.v1.TokenIds
-	6,  // 2: switchyard.generation.v1.Request.sampling:type_name -> switchyard.generation.v1.Sampling
-	7,  // 3: switchyard.generation.v1.Request.limits:type_name -> switchyard.generation.v1.Limits
-	4,  // 4: switchyard.generation.v1.Chat.messages:type_name -> switchyard.generation.v1.Message
-	6,  // 5: switchyard.generation.v1.Sequence.sampling:type_name -> switchyard.generation.v1.Sampling
-	16, // 6: switchyard.generation.v1.Sequence.deadline:type_name -> google.protobuf.Timestamp
-	16, // 7: switchyard.generation.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
-	10, // 8: switchyard.generation.v1.DeadLetter.deaths:type_name -> switchyard.generation.v1.WorkerDeath
-	16, // 9: switchyard.generation.v1.WorkerDeath.time:type_name -> google.protobuf.Timestamp
-	16, // 10: switchyard.generation.v1.Chunk.created:type_name -> google.protobuf.Timestamp
-	0,  // 11: switchyard.generation.v1.Chunk.finish_reason:type_name -> switchyard.generation.v1.FinishReason
-	11, // 12: switchyard.generation.v1.Chunk.usage:type_name -> switchyard.generation.v1.Usage
-	13, // 13: switchyard.generation.v1.Chunk.served:type_name -> switchyard.generation.v1.Served
-	1,  // 14: switchyard.generation.v1.Served.placement:type_name -> switchyard.generation.v1.Placement
-	17, // 15: switchyard.generation.v1.Served.time_to_first_token:type_name -> google.protobuf.Duration
-	16, // 16: switchyard.generation.v1.Completion.created:type_name -> google.protobuf.Timestamp
-	15, // 17: switchyard.generation.v1.Completion.choices:type_name -> switchyard.generation.v1.Choice
-	11, // 18: switchyard.generation.v1.Completion.usage:type_name -> switchyard.generation.v1.Usage
-	0,  // 19: switchyard.generation.v1.Choice.finish_reason:type_name -> switchyard.generation.v1.FinishReason
-	13, // 20: switchyard.generation.v1.Choice.served:type_name -> switchyard.generation.v1.Served
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	7,  // 1: switchyard.generation.v1.Request.token_ids:type_name -> switchyard.generation.v1.TokenIds
+	5,  // 2: switchyard.generation.v1.Request.prompts:type_name -> switchyard.generation.v1.Prompts
+	8,  // 3: switchyard.generation.v1.Request.sampling:type_name -> switchyard.generation.v1.Sampling
+	11, // 4: switchyard.generation.v1.Request.limits:type_name -> switchyard.generation.v1.Limits
+	4,  // 5: switchyard.generation.v1.Chat.messages:type_name -> switchyard.generation.v1.Message
+	6,  // 6: switchyard.generation.v1.Prompts.prompts:type_name -> switchyard.generation.v1.Prompt
+	7,  // 7: switchyard.generation.v1.Prompt.token_ids:type_name -> switchyard.generation.v1.TokenIds
+	9,  // 8: switchyard.generation.v1.Sampling.logit_bias:type_name -> switchyard.generation.v1.LogitBias
+	8,  // 9: switchyard.generation.v1.Sequence.sampling:type_name -> switchyard.generation.v1.Sampling
+	21, // 10: switchyard.generation.v1.Sequence.deadline:type_name -> google.protobuf.Timestamp
+	21, // 11: switchyard.generation.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
+	14, // 12: switchyard.generation.v1.DeadLetter.deaths:type_name -> switchyard.generation.v1.WorkerDeath
+	21, // 13: switchyard.generation.v1.WorkerDeath.time:type_name -> google.protobuf.Timestamp
+	21, // 14: switchyard.generation.v1.Chunk.created:type_name -> google.protobuf.Timestamp
+	0,  // 15: switchyard.generation.v1.Chunk.finish_reason:type_name -> switchyard.generation.v1.FinishReason
+	15, // 16: switchyard.generation.v1.Chunk.usage:type_name -> switchyard.generation.v1.Usage
+	18, // 17: switchyard.generation.v1.Chunk.served:type_name -> switchyard.generation.v1.Served
+	17, // 18: switchyard.generation.v1.Chunk.logprobs:type_name -> switchyard.generation.v1.TokenLogProb
+	17, // 19: switchyard.generation.v1.TokenLogProb.top:type_name -> switchyard.generation.v1.TokenLogProb
+	1,  // 20: switchyard.generation.v1.Served.placement:type_name -> switchyard.generation.v1.Placement
+	22, // 21: switchyard.generation.v1.Served.time_to_first_token:type_name -> google.protobuf.Duration
+	21, // 22: switchyard.generation.v1.Completion.created:type_name -> google.protobuf.Timestamp
+	20, // 23: switchyard.generation.v1.Completion.choices:type_name -> switchyard.generation.v1.Choice
+	15, // 24: switchyard.generation.v1.Completion.usage:type_name -> switchyard.generation.v1.Usage
+	0,  // 25: switchyard.generation.v1.Choice.finish_reason:type_name -> switchyard.generation.v1.FinishReason
+	18, // 26: switchyard.generation.v1.Choice.served:type_name -> switchyard.generation.v1.Served
+	17, // 27: switchyard.generation.v1.Choice.logprobs:type_name -> switchyard.generation.v1.TokenLogProb
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_generation_v1_generation_proto_init() }
@@ -1534,16 +2215,23 @@ func file_switchyard_generation_v1_generation_proto_init() {
 		(*Request_Chat)(nil),
 		(*Request_Text)(nil),
 		(*Request_TokenIds)(nil),
+		(*Request_Prompts)(nil),
 	}
-	file_switchyard_generation_v1_generation_proto_msgTypes[4].OneofWrappers = []any{}
-	file_switchyard_generation_v1_generation_proto_msgTypes[5].OneofWrappers = []any{}
+	file_switchyard_generation_v1_generation_proto_msgTypes[1].OneofWrappers = []any{}
+	file_switchyard_generation_v1_generation_proto_msgTypes[4].OneofWrappers = []any{
+		(*Prompt_Text)(nil),
+		(*Prompt_TokenIds)(nil),
+	}
+	file_switchyard_generation_v1_generation_proto_msgTypes[6].OneofWrappers = []any{}
+	file_switchyard_generation_v1_generation_proto_msgTypes[9].OneofWrappers = []any{}
+	file_switchyard_generation_v1_generation_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_generation_v1_generation_proto_rawDesc), len(file_switchyard_generation_v1_generation_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -228,7 +228,7 @@ type Instance struct {
 	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	// When this life began.
 	Started *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started,proto3" json:"started,omitempty"`
-	// What it serves. Workers only.
+	// What it serves. Workers, and processors: theirs has no more than the name.
 	Model *ModelCard `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
 	// How to reach its memory, in the transport's own form. Workers only.
 	Transfer []*TransferEndpoint `protobuf:"bytes,7,rep,name=transfer,proto3" json:"transfer,omitempty"`

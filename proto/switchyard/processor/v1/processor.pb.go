@@ -70,11 +70,12 @@ func (x *GenerateRequest) GetRequest() *v1.Request {
 	return nil
 }
 
-// GenerateResponse is a piece of the answer.
+// GenerateResponse is the next of the answer.
 type GenerateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The last chunk of a choice has its finish_reason.
-	Chunk         *v1.Chunk `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// Those that were there together: at least one, those of a choice in order. The last chunk of a
+	// choice has its finish_reason.
+	Chunks        []*v1.Chunk `protobuf:"bytes,1,rep,name=chunks,proto3" json:"chunks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -109,9 +110,9 @@ func (*GenerateResponse) Descriptor() ([]byte, []int) {
 	return file_switchyard_processor_v1_processor_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *GenerateResponse) GetChunk() *v1.Chunk {
+func (x *GenerateResponse) GetChunks() []*v1.Chunk {
 	if x != nil {
-		return x.Chunk
+		return x.Chunks
 	}
 	return nil
 }
@@ -124,10 +125,8 @@ type TokenizeRequest struct {
 	// Whether to begin with the token that the model wants before a text. Unset: a text does, a chat
 	// does not, since its template writes all that it needs.
 	AddSpecialTokens *bool `protobuf:"varint,2,opt,name=add_special_tokens,json=addSpecialTokens,proto3,oneof" json:"add_special_tokens,omitempty"`
-	// Whether a chat ends with the head of the answer. Unset: it does.
-	AddGenerationPrompt *bool `protobuf:"varint,3,opt,name=add_generation_prompt,json=addGenerationPrompt,proto3,oneof" json:"add_generation_prompt,omitempty"`
 	// Whether to tell the texts of the tokens, too.
-	ReturnTexts   bool `protobuf:"varint,4,opt,name=return_texts,json=returnTexts,proto3" json:"return_texts,omitempty"`
+	ReturnTexts   bool `protobuf:"varint,3,opt,name=return_texts,json=returnTexts,proto3" json:"return_texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,13 +171,6 @@ func (x *TokenizeRequest) GetRequest() *v1.Request {
 func (x *TokenizeRequest) GetAddSpecialTokens() bool {
 	if x != nil && x.AddSpecialTokens != nil {
 		return *x.AddSpecialTokens
-	}
-	return false
-}
-
-func (x *TokenizeRequest) GetAddGenerationPrompt() bool {
-	if x != nil && x.AddGenerationPrompt != nil {
-		return *x.AddGenerationPrompt
 	}
 	return false
 }
@@ -1118,8 +1110,10 @@ type ChatTemplate struct {
 	ContentParts bool `protobuf:"varint,4,opt,name=content_parts,json=contentParts,proto3" json:"content_parts,omitempty"`
 	// The head of the answer is asked for. Where it is not, the template always writes it or never does.
 	GenerationPrompt bool `protobuf:"varint,5,opt,name=generation_prompt,json=generationPrompt,proto3" json:"generation_prompt,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How much the model should think.
+	ReasoningEffort bool `protobuf:"varint,6,opt,name=reasoning_effort,json=reasoningEffort,proto3" json:"reasoning_effort,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ChatTemplate) Reset() {
@@ -1187,22 +1181,27 @@ func (x *ChatTemplate) GetGenerationPrompt() bool {
 	return false
 }
 
+func (x *ChatTemplate) GetReasoningEffort() bool {
+	if x != nil {
+		return x.ReasoningEffort
+	}
+	return false
+}
+
 var File_switchyard_processor_v1_processor_proto protoreflect.FileDescriptor
 
 const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\n" +
 	"'switchyard/processor/v1/processor.proto\x12\x17switchyard.processor.v1\x1a)switchyard/generation/v1/generation.proto\"N\n" +
 	"\x0fGenerateRequest\x12;\n" +
-	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"I\n" +
-	"\x10GenerateResponse\x125\n" +
-	"\x05chunk\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x05chunk\"\x8e\x02\n" +
+	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\"K\n" +
+	"\x10GenerateResponse\x127\n" +
+	"\x06chunks\x18\x01 \x03(\v2\x1f.switchyard.generation.v1.ChunkR\x06chunks\"\xbb\x01\n" +
 	"\x0fTokenizeRequest\x12;\n" +
 	"\arequest\x18\x01 \x01(\v2!.switchyard.generation.v1.RequestR\arequest\x121\n" +
-	"\x12add_special_tokens\x18\x02 \x01(\bH\x00R\x10addSpecialTokens\x88\x01\x01\x127\n" +
-	"\x15add_generation_prompt\x18\x03 \x01(\bH\x01R\x13addGenerationPrompt\x88\x01\x01\x12!\n" +
-	"\freturn_texts\x18\x04 \x01(\bR\vreturnTextsB\x15\n" +
-	"\x13_add_special_tokensB\x18\n" +
-	"\x16_add_generation_prompt\"g\n" +
+	"\x12add_special_tokens\x18\x02 \x01(\bH\x00R\x10addSpecialTokens\x88\x01\x01\x12!\n" +
+	"\freturn_texts\x18\x03 \x01(\bR\vreturnTextsB\x15\n" +
+	"\x13_add_special_tokens\"g\n" +
 	"\x10TokenizeResponse\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x14\n" +
 	"\x05texts\x18\x02 \x03(\tR\x05texts\x12%\n" +
@@ -1280,7 +1279,7 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0econtext_tokens\x18\x02 \x01(\rR\rcontextTokens\x12!\n" +
 	"\fcreated_unix\x18\x03 \x01(\x03R\vcreatedUnix\x12J\n" +
-	"\rchat_template\x18\x04 \x01(\v2%.switchyard.processor.v1.ChatTemplateR\fchatTemplate\"\xb6\x01\n" +
+	"\rchat_template\x18\x04 \x01(\v2%.switchyard.processor.v1.ChatTemplateR\fchatTemplate\"\xe1\x01\n" +
 	"\fChatTemplate\x12\x1f\n" +
 	"\vsystem_role\x18\x01 \x01(\bR\n" +
 	"systemRole\x12\x14\n" +
@@ -1288,7 +1287,8 @@ const file_switchyard_processor_v1_processor_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\x03 \x01(\bR\ttoolCalls\x12#\n" +
 	"\rcontent_parts\x18\x04 \x01(\bR\fcontentParts\x12+\n" +
-	"\x11generation_prompt\x18\x05 \x01(\bR\x10generationPrompt2\xdc\x04\n" +
+	"\x11generation_prompt\x18\x05 \x01(\bR\x10generationPrompt\x12)\n" +
+	"\x10reasoning_effort\x18\x06 \x01(\bR\x0freasoningEffort2\xdc\x04\n" +
 	"\tProcessor\x12a\n" +
 	"\bGenerate\x12(.switchyard.processor.v1.GenerateRequest\x1a).switchyard.processor.v1.GenerateResponse0\x01\x12_\n" +
 	"\bTokenize\x12(.switchyard.processor.v1.TokenizeRequest\x1a).switchyard.processor.v1.TokenizeResponse\x12e\n" +
@@ -1333,7 +1333,7 @@ var file_switchyard_processor_v1_processor_proto_goTypes = []any{
 }
 var file_switchyard_processor_v1_processor_proto_depIdxs = []int32{
 	16, // 0: switchyard.processor.v1.GenerateRequest.request:type_name -> switchyard.generation.v1.Request
-	17, // 1: switchyard.processor.v1.GenerateResponse.chunk:type_name -> switchyard.generation.v1.Chunk
+	17, // 1: switchyard.processor.v1.GenerateResponse.chunks:type_name -> switchyard.generation.v1.Chunk
 	16, // 2: switchyard.processor.v1.TokenizeRequest.request:type_name -> switchyard.generation.v1.Request
 	16, // 3: switchyard.processor.v1.DetokenizeRequest.request:type_name -> switchyard.generation.v1.Request
 	16, // 4: switchyard.processor.v1.ExplainRouteRequest.request:type_name -> switchyard.generation.v1.Request

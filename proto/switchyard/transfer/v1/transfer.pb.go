@@ -384,7 +384,9 @@ type FirstToken struct {
 	// The token.
 	Token uint32 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
 	// Whether it ended the sequence, and why.
-	FinishReason  v1.FinishReason `protobuf:"varint,3,opt,name=finish_reason,json=finishReason,proto3,enum=switchyard.generation.v1.FinishReason" json:"finish_reason,omitempty"`
+	FinishReason v1.FinishReason `protobuf:"varint,3,opt,name=finish_reason,json=finishReason,proto3,enum=switchyard.generation.v1.FinishReason" json:"finish_reason,omitempty"`
+	// How likely it was, where the sequence asks for it.
+	Logprobs      *v1.LogProbs `protobuf:"bytes,4,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -438,6 +440,13 @@ func (x *FirstToken) GetFinishReason() v1.FinishReason {
 		return x.FinishReason
 	}
 	return v1.FinishReason(0)
+}
+
+func (x *FirstToken) GetLogprobs() *v1.LogProbs {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
 }
 
 // CompletionNote tells a decode worker that its blocks are written. It travels with the
@@ -708,12 +717,13 @@ const file_switchyard_transfer_v1_transfer_proto_rawDesc = "" +
 	"\flease_expiry\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vleaseExpiry\x12>\n" +
 	"\bsequence\x18\a \x01(\v2\".switchyard.generation.v1.SequenceR\bsequence\x12!\n" +
 	"\fmemory_epoch\x18\b \x01(\x04R\vmemoryEpoch\x12\"\n" +
-	"\rread_at_least\x18\t \x01(\rR\vreadAtLeast\"\x87\x01\n" +
+	"\rread_at_least\x18\t \x01(\rR\vreadAtLeast\"\xc7\x01\n" +
 	"\n" +
 	"FirstToken\x12\x16\n" +
 	"\x06choice\x18\x01 \x01(\rR\x06choice\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\rR\x05token\x12K\n" +
-	"\rfinish_reason\x18\x03 \x01(\x0e2&.switchyard.generation.v1.FinishReasonR\ffinishReason\"\xe2\x05\n" +
+	"\rfinish_reason\x18\x03 \x01(\x0e2&.switchyard.generation.v1.FinishReasonR\ffinishReason\x12>\n" +
+	"\blogprobs\x18\x04 \x01(\v2\".switchyard.generation.v1.LogProbsR\blogprobs\"\xe2\x05\n" +
 	"\x0eCompletionNote\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12\x16\n" +
@@ -774,7 +784,8 @@ var file_switchyard_transfer_v1_transfer_proto_goTypes = []any{
 	(*v1.Sequence)(nil),           // 7: switchyard.generation.v1.Sequence
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(v1.FinishReason)(0),          // 9: switchyard.generation.v1.FinishReason
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*v1.LogProbs)(nil),           // 10: switchyard.generation.v1.LogProbs
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
 }
 var file_switchyard_transfer_v1_transfer_proto_depIdxs = []int32{
 	7,  // 0: switchyard.transfer.v1.RemotePrefillRequest.sequence:type_name -> switchyard.generation.v1.Sequence
@@ -784,18 +795,19 @@ var file_switchyard_transfer_v1_transfer_proto_depIdxs = []int32{
 	8,  // 4: switchyard.transfer.v1.Ticket.lease_expiry:type_name -> google.protobuf.Timestamp
 	7,  // 5: switchyard.transfer.v1.Ticket.sequence:type_name -> switchyard.generation.v1.Sequence
 	9,  // 6: switchyard.transfer.v1.FirstToken.finish_reason:type_name -> switchyard.generation.v1.FinishReason
-	2,  // 7: switchyard.transfer.v1.CompletionNote.blocks:type_name -> switchyard.transfer.v1.BlockRefs
-	4,  // 8: switchyard.transfer.v1.CompletionNote.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
-	10, // 9: switchyard.transfer.v1.CompletionNote.admit_time:type_name -> google.protobuf.Duration
-	10, // 10: switchyard.transfer.v1.CompletionNote.compute_time:type_name -> google.protobuf.Duration
-	10, // 11: switchyard.transfer.v1.CompletionNote.write_time:type_name -> google.protobuf.Duration
-	10, // 12: switchyard.transfer.v1.CompletionNote.transfer_time:type_name -> google.protobuf.Duration
-	0,  // 13: switchyard.transfer.v1.NoteAnswer.outcome:type_name -> switchyard.transfer.v1.NoteOutcome
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 7: switchyard.transfer.v1.FirstToken.logprobs:type_name -> switchyard.generation.v1.LogProbs
+	2,  // 8: switchyard.transfer.v1.CompletionNote.blocks:type_name -> switchyard.transfer.v1.BlockRefs
+	4,  // 9: switchyard.transfer.v1.CompletionNote.first_tokens:type_name -> switchyard.transfer.v1.FirstToken
+	11, // 10: switchyard.transfer.v1.CompletionNote.admit_time:type_name -> google.protobuf.Duration
+	11, // 11: switchyard.transfer.v1.CompletionNote.compute_time:type_name -> google.protobuf.Duration
+	11, // 12: switchyard.transfer.v1.CompletionNote.write_time:type_name -> google.protobuf.Duration
+	11, // 13: switchyard.transfer.v1.CompletionNote.transfer_time:type_name -> google.protobuf.Duration
+	0,  // 14: switchyard.transfer.v1.NoteAnswer.outcome:type_name -> switchyard.transfer.v1.NoteOutcome
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_transfer_v1_transfer_proto_init() }
