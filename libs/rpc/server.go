@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
 )
 
 // defaultBodyLimitBytes is the limit of a client's request body where none is configured.
@@ -54,7 +55,8 @@ type Server struct {
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
 
-// NewServer makes a server with the health service on it.
+// NewServer makes a server with the health and reflection services on it. Reflection tells what the
+// protocol is, no data; who may connect may ask it.
 func NewServer(o ServerOptions) *Server {
 	log := o.Logger
 	if log == nil {
@@ -75,6 +77,7 @@ func NewServer(o ServerOptions) *Server {
 	}
 	s := &Server{grpc: grpc.NewServer(opts...), health: health.NewServer()}
 	healthv1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc) // v1, and v1alpha for older clients
 	// The health server begins with "serving"; it is so only once Serve runs.
 	s.health.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
 	return s

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	"github.com/switchyard-llm/switchyard/libs/rpc/local"
 	"github.com/switchyard-llm/switchyard/libs/run"
@@ -20,9 +25,9 @@ import (
 type Shared struct {
 	service.Shared
 
-	// Processor is one of this process, called without a socket. Nil: those that etcd knows
-	// are called.
-	Processor processorv1.ProcessorServer
+	// Processors are those of this process by the names of their models, called without a socket.
+	// None: those that etcd knows are called.
+	Processors map[string]processorv1.ProcessorServer
 }
 
 // Service is a frontend with its real dependencies.
@@ -30,7 +35,12 @@ type Service struct {
 	frontend *Frontend
 	process  *service.Process
 	http     net.Listener
+	found    *found // nil: the processors are of this process
 }
+
+// remembered is the least for which a model that no processor serves is taken to come back: until
+// then it is unavailable, after that unknown.
+const remembered = 5 * time.Minute
 
 // Open builds the service from a configuration. It listens already, so a taken port is an
 // error of Open.
@@ -64,7 +74,7 @@ func (s *Service) open(cfg Config, shared Shared) (err error) {
 	if cfg.Metrics == "" {
 		deps.Metrics = p.Telemetry.Metrics()
 	}
-	if err := s.connect(shared, &deps); err != nil {
+	if err := s.connect(cfg, shared, &deps); err != nil {
 		return err
 	}
 	s.frontend, err = New(cfg, deps)
@@ -72,29 +82,45 @@ func (s *Service) open(cfg Config, shared Shared) (err error) {
 }
 
 // connect makes the clients of the other services.
-func (s *Service) connect(shared Shared, deps *Deps) error {
-	dial := s.process.Dial()
-	dial.RoundRobin = true
-	conns := rpc.NewConns(dial)
+func (s *Service) connect(cfg Config, shared Shared, deps *Deps) error {
+	conns := rpc.NewConns(s.dial(s.process.Discovery.Resolver()))
 	s.process.OnClose(conns.Close)
-	planner, err := conns.To("switchyard:///planner")
+	planner, err := conns.To(discovery.Target(instancev1.Role_ROLE_PLANNER, ""))
 	if err != nil {
 		return err
 	}
 	deps.Planner = plannerv1.NewPlannerClient(planner)
-	if shared.Processor != nil {
-		own := local.New(local.Options{Unary: rpc.UnaryInterceptor(deps.Logger), Stream: rpc.StreamInterceptor(deps.Logger)})
-		processorv1.RegisterProcessorServer(own, shared.Processor)
-		s.process.OnClose(func() error { own.Close(); return nil })
-		deps.Processor = processorv1.NewProcessorClient(own)
+	// A connection is closed when its model is forgotten: no request may be that old.
+	all := newProcessors(max(remembered, cfg.RequestTimeout))
+	deps.Processor = all
+	if len(shared.Processors) > 0 {
+		s.join(all, shared.Processors)
 		return nil
 	}
-	processor, err := conns.To("switchyard:///processor")
-	if err != nil {
-		return err
+	members := s.process.Discovery.Members(instancev1.Role_ROLE_PROCESSOR)
+	s.found = &found{
+		processors: all, members: members, dial: s.dial(members.Resolver()), log: deps.Logger, conns: map[string]*grpc.ClientConn{},
 	}
-	deps.Processor = processorv1.NewProcessorClient(processor)
+	s.process.OnClose(s.found.close)
 	return nil
+}
+
+func (s *Service) dial(of resolver.Builder) rpc.DialOptions {
+	dial := s.process.Dial()
+	dial.Resolvers, dial.RoundRobin = []resolver.Builder{of}, true
+	return dial
+}
+
+// join leads to the processors of this process.
+func (s *Service) join(all *processors, own map[string]processorv1.ProcessorServer) {
+	log, known := s.process.Log, make(map[string]served, len(own))
+	for model, server := range own {
+		conn := local.New(local.Options{Unary: rpc.UnaryInterceptor(log), Stream: rpc.StreamInterceptor(log)})
+		processorv1.RegisterProcessorServer(conn, server)
+		s.process.OnClose(func() error { conn.Close(); return nil })
+		known[model] = served{client: processorv1.NewProcessorClient(conn)}
+	}
+	all.known.Store(&known)
 }
 
 // Addr is where the OpenAI server listens.
@@ -105,8 +131,19 @@ func (s *Service) Ready(ctx context.Context) error { return s.frontend.Ready(ctx
 
 // Run serves until ctx ends and gives everything back.
 func (s *Service) Run(ctx context.Context) error {
-	g, ctx := run.NewGroup(ctx)
-	g.Go("frontend", s.frontend.Run)
+	// Discovery outlives the drain: what was taken in still needs a processor.
+	linger, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, around := run.NewGroup(linger)
 	g.Go("process", func(ctx context.Context) error { return s.process.Run(ctx) })
-	return errors.Join(g.Wait(), s.process.Close())
+	if s.found != nil {
+		g.Go("members", s.found.members.Run)
+		g.Go("processors", s.found.run)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(around, cancel)() // one that has lost a part ends
+	err := s.frontend.Run(ctx)
+	stop()
+	return errors.Join(err, g.Wait(), s.process.Close())
 }

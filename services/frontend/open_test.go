@@ -29,7 +29,9 @@ func TestOpenServesWithRealDependencies(t *testing.T) {
 	stop := registerProcessor(t, cfg.Etcd)
 	t.Run("processor found in etcd", func(t *testing.T) { openAndAsk(t, cfg, frontend.Shared{}) })
 	stop()
-	t.Run("processor of this process", func(t *testing.T) { openAndAsk(t, cfg, frontend.Shared{Processor: &processor{}}) })
+	t.Run("processor of this process", func(t *testing.T) {
+		openAndAsk(t, cfg, frontend.Shared{Processors: map[string]processorv1.ProcessorServer{model: &processor{}}})
+	})
 }
 
 // registerProcessor serves a processor over gRPC and announces it.
@@ -45,7 +47,7 @@ func registerProcessor(t *testing.T, endpoints []string) (stop func()) {
 	processorv1.RegisterProcessorServer(server, &processor{})
 	registration, err := members.Register(t.Context(), &instancev1.Instance{
 		Id: "processor-0", Incarnation: discovery.NewIncarnation(time.Now()), Role: instancev1.Role_ROLE_PROCESSOR,
-		Address: lis.Addr().String(), Started: timestamppb.Now(),
+		Address: lis.Addr().String(), Started: timestamppb.Now(), Model: &instancev1.ModelCard{Name: model},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -53,8 +53,19 @@ func (r request) typed() *generationv1.Request {
 
 // ask sends a request and collects its stream. Chunks beyond the first are counted by onChunk.
 func (c *cluster) ask(ctx context.Context, r request, onChunk func()) (answer, error) {
+	return c.askTyped(ctx, r.typed(), onChunk)
+}
+
+// askFor asks another model.
+func (c *cluster) askFor(model string, r request) (answer, error) {
+	typed := r.typed()
+	typed.Model = model
+	return c.askTyped(c.t.Context(), typed, nil)
+}
+
+func (c *cluster) askTyped(ctx context.Context, typed *generationv1.Request, onChunk func()) (answer, error) {
 	stream, err := c.frontend.Completions(ctx, &frontendv1.CompletionsRequest{
-		Request: &frontendv1.CompletionsRequest_Typed{Typed: r.typed()},
+		Request: &frontendv1.CompletionsRequest_Typed{Typed: typed},
 	})
 	if err != nil {
 		return answer{}, err

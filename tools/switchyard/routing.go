@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
+	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/processor/router"
 )
@@ -129,7 +130,7 @@ func (c *routeCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	conn, err := client.conns.To("switchyard:///processor")
+	conn, err := client.conns.To(discovery.Target(instancev1.Role_ROLE_PROCESSOR, model))
 	if err != nil {
 		return err
 	}

@@ -19,21 +19,20 @@ import (
 	"github.com/switchyard-llm/switchyard/libs/nixl/inproc"
 	"github.com/switchyard-llm/switchyard/libs/telemetry"
 	"github.com/switchyard-llm/switchyard/libs/worker"
-	"github.com/switchyard-llm/switchyard/services/decodeworker"
+	processorv1 "github.com/switchyard-llm/switchyard/proto/switchyard/processor/v1"
 	"github.com/switchyard-llm/switchyard/services/decodeworker/disagg"
 	"github.com/switchyard-llm/switchyard/services/frontend"
 	"github.com/switchyard-llm/switchyard/services/planner"
-	"github.com/switchyard-llm/switchyard/services/prefillworker"
-	"github.com/switchyard-llm/switchyard/services/processor"
 )
 
 // serveCmd runs the five services in one process.
 type serveCmd struct {
-	Model     string   `help:"A GGUF file, or the name of a model that can be fetched." default:"${model}"`
+	Model     []string `help:"A GGUF file, or the name of a model that can be fetched. Given again, another model is served beside it." default:"${model}" sep:"none"`
+	Name      []string `help:"Name under which the model is served; its own if not given. The second is for the second model, and so on." name:"served-name" placeholder:"NAME" sep:"none"`
 	Engine    string   `help:"Engine of the workers: cpu, or sim, which takes the time of a GPU and computes nothing." enum:"cpu,sim" default:"cpu"`
 	HTTP      string   `help:"Address of the OpenAI server." default:"127.0.0.1:8000" name:"http"`
-	Decode    int      `help:"Decode workers." default:"1"`
-	Prefill   int      `help:"Prefill workers." default:"1"`
+	Decode    int      `help:"Decode workers of each model. 0 serves those that others run, see --etcd and --nats." default:"1"`
+	Prefill   int      `help:"Prefill workers of each model." default:"1"`
 	Split     string   `help:"Where prompts are computed: cost, threshold, always or never. Empty leaves what is in etcd; cost at first." placeholder:"POLICY"`
 	Data      string   `help:"Folder for what this server keeps." default:"${data}" type:"path"`
 	Etcd      []string `help:"Endpoints of an external etcd; an embedded one if none." placeholder:"HOST:PORT"`
@@ -47,19 +46,19 @@ type serveCmd struct {
 	simFlags `embed:""`
 }
 
-// startTimeout bounds how long the start may take once the model is there.
+// startTimeout bounds how long the start may take once the models are there, for each of them.
 const startTimeout = 10 * time.Second
 
 // server is what serveCmd has opened.
 type server struct {
 	cmd     *serveCmd
 	out     io.Writer
-	shared  worker.Shared
-	text    *processor.Model
+	shared  worker.Shared // of all models
+	models  []*served
 	etcd    []string
 	nats    string
 	closers []func() error // in the order of opening
-	ready   func(ctx context.Context) error
+	ready   []func(ctx context.Context) error
 	url     string
 }
 
@@ -73,10 +72,10 @@ func (c *serveCmd) Run(ctx context.Context, out io.Writer) (err error) {
 	if err := s.takeFolder(); err != nil {
 		return err
 	}
-	if err := s.loadModel(ctx); err != nil {
+	if err := s.loadModels(ctx); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, startTimeout)
+	bounded, cancel := context.WithTimeout(ctx, s.startTimeout())
 	defer cancel()
 	if err := s.openCommon(bounded); err != nil {
 		return err
@@ -89,8 +88,8 @@ func (c *serveCmd) Run(ctx context.Context, out io.Writer) (err error) {
 }
 
 func (c *serveCmd) check() error {
-	if c.Decode < 1 {
-		return fmt.Errorf("--decode is %d, want at least 1", c.Decode)
+	if c.Decode < 0 || c.Decode == 0 && (len(c.Etcd) == 0 || c.NATS == "") {
+		return fmt.Errorf("--decode is %d, want at least 1, or 0 with --etcd and --nats of decode workers elsewhere", c.Decode)
 	}
 	if c.Prefill < 0 {
 		return fmt.Errorf("--prefill is %d, want at least 0", c.Prefill)
@@ -101,8 +100,11 @@ func (c *serveCmd) check() error {
 	if err := c.read(c.Engine); err != nil {
 		return err
 	}
-	if c.engine != nil && c.Model != modelstore.DefaultModel {
-		return fmt.Errorf("--model is %q, want none with --engine sim: --model-shape says what is simulated", c.Model)
+	if c.engine != nil && !slices.Equal(c.Model, []string{modelstore.DefaultModel}) {
+		return fmt.Errorf("--model is %q, want none with --engine sim: --model-shape says what is simulated", c.Model[0])
+	}
+	if err := c.checkNames(); err != nil {
+		return err
 	}
 	// A port that is taken should not show only after the model was loaded.
 	l, err := net.Listen("tcp", c.HTTP)
@@ -133,21 +135,6 @@ func (s *server) takeFolder() error {
 	}
 	s.onClose(release)
 	return nil
-}
-
-// loadModel loads the weights once for all workers, and the text side for the processor.
-func (s *server) loadModel(ctx context.Context) error {
-	if s.cmd.engine != nil {
-		return s.loadSim()
-	}
-	model, name, err := worker.LoadModel(ctx, worker.EngineConfig{Model: s.cmd.Model})
-	if err != nil {
-		return err
-	}
-	s.onClose(model.Close)
-	s.shared.Model, s.shared.ModelName = model, name
-	s.text, err = processor.LoadModel(ctx, s.cmd.Model, name)
-	return err
 }
 
 // openCommon opens what all services share.
@@ -221,27 +208,14 @@ func (s *server) setPolicy(ctx context.Context) error {
 	if s.cmd.Split == "" {
 		return nil
 	}
-	policy := disagg.DefaultPolicy(s.blockTokens())
-	policy.Policy = s.cmd.Split
-	return s.shared.Discovery.PutJSON(ctx, discovery.ConfigKey(s.shared.ModelName, "disagg"), policy)
-}
-
-// cpuBlockTokens is the block size of the CPU engine's pools.
-const cpuBlockTokens = 16
-
-func (s *server) blockTokens() int {
-	if s.cmd.engine != nil {
-		return s.cmd.engine.blockTokens
+	for _, m := range s.models {
+		policy := disagg.DefaultPolicy(m.blockTokens())
+		policy.Policy = s.cmd.Split
+		if err := s.shared.Discovery.PutJSON(ctx, discovery.ConfigKey(m.name, "disagg"), policy); err != nil {
+			return err
+		}
 	}
-	return cpuBlockTokens
-}
-
-// ranks are how many instances a worker is.
-func (s *server) ranks() int {
-	if s.cmd.engine != nil {
-		return s.cmd.engine.dp
-	}
-	return 1
+	return nil
 }
 
 // part is a service that was opened.
@@ -250,67 +224,33 @@ type part struct {
 	run  func(context.Context) error
 }
 
-// openServices opens the five services; their order is that of their start.
+// openServices opens the services; their order is that of their start.
 func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 	pl := planner.DefaultConfig()
-	pl.Listen = "127.0.0.1:0"
+	pl.ID, pl.Listen = s.id(pl.ID), "127.0.0.1:0"
 	planning, err := planner.Open(ctx, pl, s.shared.Shared)
 	if err != nil {
 		return nil, err
 	}
 	parts = append(parts, part{"planner", planning.Run})
-	for i := range s.cmd.Prefill * s.ranks() {
-		cfg := prefillworker.DefaultConfig()
-		s.workerConfig(&cfg.ProcessConfig, "prefill", i)
-		if r := s.cmd.engine; r != nil {
-			r.worker(&cfg.ProcessConfig, r.prefillTP)
-			cfg.Jobs = simJobs
-		}
-		prefill, err := prefillworker.Open(ctx, cfg, s.shared)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part{cfg.ID, prefill.Run})
-	}
-	for i := range s.cmd.Decode * s.ranks() {
-		cfg := decodeworker.DefaultConfig()
-		s.workerConfig(&cfg.ProcessConfig, "decode", i)
-		if r := s.cmd.engine; r != nil {
-			r.worker(&cfg.ProcessConfig, r.TP)
-		}
-		decode, err := decodeworker.Open(ctx, cfg, s.shared)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part{cfg.ID, decode.Run})
-	}
-	pr := processor.DefaultConfig()
-	pr.Listen = "127.0.0.1:0"
-	processing, err := processor.Open(ctx, pr, processor.Shared{Shared: s.shared.Shared, Model: s.text, NATS: s.shared.NATS})
-	if err != nil {
-		return nil, err
-	}
-	parts = append(parts, part{"processor", processing.Run})
 	f := frontend.DefaultConfig()
-	f.HTTP, f.Listen = s.cmd.HTTP, "127.0.0.1:0"
-	front, err := frontend.Open(ctx, f, frontend.Shared{Shared: s.shared.Shared, Processor: processing.Server()})
+	f.ID, f.HTTP, f.Listen = s.id(f.ID), s.cmd.HTTP, "127.0.0.1:0"
+	processors := map[string]processorv1.ProcessorServer{}
+	for _, m := range s.models {
+		more, processing, err := s.openModel(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, more...)
+		processors[m.name] = processing.Server()
+		s.ready = append(s.ready, processing.Ready)
+	}
+	front, err := frontend.Open(ctx, f, frontend.Shared{Shared: s.shared.Shared, Processors: processors})
 	if err != nil {
 		return nil, err
 	}
-	s.ready, s.url = front.Ready, "http://"+front.Addr().String()
+	s.ready, s.url = append(s.ready, front.Ready), "http://"+front.Addr().String()
 	return append(parts, part{"frontend", front.Run}), nil
-}
-
-// workerConfig sets up the i-th instance of a role: a worker, or a rank of one.
-func (s *server) workerConfig(c *worker.ProcessConfig, role string, i int) {
-	ranks := s.ranks()
-	c.ID = fmt.Sprintf("%s-%d", role, i/ranks)
-	if ranks > 1 {
-		c.Engine.DPRank, c.Engine.DPGroup = i%ranks, c.ID
-		c.ID = fmt.Sprintf("%s.dp%d", c.ID, i%ranks)
-	}
-	c.Listen, c.Transport = "127.0.0.1:0", worker.InProc
-	c.Engine.BlockTokens, c.Pool.Poison = cpuBlockTokens, s.cmd.Poison
 }
 
 // run runs the services until ctx ends. They end in the reverse order of their start, so
@@ -348,13 +288,15 @@ func (s *server) run(ctx context.Context, parts []part) error {
 
 // announce waits until requests can be answered, and says so.
 func (s *server) announce(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, startTimeout)
+	bounded, cancel := context.WithTimeout(ctx, s.startTimeout())
 	defer cancel()
-	if err := s.ready(bounded); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
+	for _, ready := range s.ready {
+		if err := ready(bounded); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return fmt.Errorf("not ready within %v: %w", s.startTimeout(), err)
 		}
-		return fmt.Errorf("not ready within %v: %w", startTimeout, err)
 	}
 	e := endpoints{PID: os.Getpid(), URL: s.url, Etcd: s.etcd, NATS: s.nats}
 	if err := e.write(s.cmd.Data); err != nil {
@@ -367,6 +309,6 @@ func (s *server) announce(ctx context.Context) error {
 		}
 		return err
 	})
-	_, err := fmt.Fprintf(s.out, "ready: %s serves %s (%d decode, %d prefill)\n", s.url, s.shared.ModelName, s.cmd.Decode, s.cmd.Prefill)
+	_, err := fmt.Fprintf(s.out, "ready: %s serves %s (%d decode, %d prefill%s)\n", s.url, s.names(), s.cmd.Decode, s.cmd.Prefill, s.each())
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,7 @@ type status struct {
 // routed is what one processor knows.
 type routed struct {
 	processor string
+	model     string
 	routing   *processorv1.RoutingResponse
 }
 
@@ -100,7 +102,7 @@ func (c *client) ask(ctx context.Context, s *status, i *instancev1.Instance) err
 	case instancev1.Role_ROLE_PROCESSOR:
 		r, err := processorv1.NewProcessorClient(conn).Routing(ctx, &processorv1.RoutingRequest{})
 		if err == nil {
-			s.routers = append(s.routers, routed{i.GetId(), r})
+			s.routers = append(s.routers, routed{i.GetId(), i.GetModel().GetName(), r})
 		}
 		return err
 	case instancev1.Role_ROLE_DECODE_WORKER:
@@ -126,7 +128,7 @@ func (s *status) printJSON(out io.Writer) error {
 		}
 	}
 	for _, r := range s.routers {
-		lines = append(lines, fmt.Sprintf(`{"processor": %q, "routing": %s}`, r.processor, compact(r.routing)))
+		lines = append(lines, fmt.Sprintf(`{"processor": %s, "model": %s, "routing": %s}`, quoted(r.processor), quoted(r.model), compact(r.routing)))
 	}
 	for _, d := range s.decodes {
 		lines = append(lines, compact(d))
@@ -176,10 +178,10 @@ func (s *status) printDecodes(w io.Writer) {
 	if len(s.decodes) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "DECODE\tRUN\tWAIT\tTOKENS OUT\tPROMPT HERE\tPREFILLED: LOCAL\tREMOTE\tFALLBACK\tBLOCKS: USED\tCACHED\tFREE\tQUARANTINE")
+	fmt.Fprintln(w, "DECODE\tMODEL\tRUN\tWAIT\tTOKENS OUT\tPROMPT HERE\tPREFILLED: LOCAL\tREMOTE\tFALLBACK\tBLOCKS: USED\tCACHED\tFREE\tQUARANTINE")
 	for _, d := range s.decodes {
 		l, h, b := d.GetLoad(), d.GetHandOff(), states(d.GetPool())
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.GetInstance().GetId(),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.GetInstance().GetId(), d.GetInstance().GetModel().GetName(),
 			l.GetRunningSequences(), l.GetWaitingSequences(), l.GetGeneratedTokens(), l.GetComputedPromptTokens(),
 			h.GetLocal(), h.GetRemote(), h.GetFallback(), b.used, b.cached, b.free, b.quarantine)
 	}
@@ -204,13 +206,13 @@ func (s *status) printDecodes(w io.Writer) {
 // printRouting shows what each processor sent where, and how much of it was there.
 func (s *status) printRouting(w io.Writer) {
 	for _, r := range s.routers {
-		fmt.Fprintln(w, "ROUTED BY\tTO\tENDED\tTOKENS: PROMPT\tHELD\tREUSED\tHIT RATE\tQUEUED\tACTIVE\tBLOCKS KNOWN")
+		fmt.Fprintln(w, "ROUTED BY\tMODEL\tTO\tENDED\tTOKENS: PROMPT\tHELD\tREUSED\tHIT RATE\tQUEUED\tACTIVE\tBLOCKS KNOWN")
 		for _, t := range r.routing.GetWorkers() {
 			note := ""
 			if !t.GetAttached() {
 				note = "\tnot attached"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d%s\n", r.processor, t.GetWorker(), t.GetSequences(), t.GetPromptTokens(), t.GetExpectedTokens(),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%d%s\n", r.processor, r.model, t.GetWorker(), t.GetSequences(), t.GetPromptTokens(), t.GetExpectedTokens(),
 				t.GetCachedTokens(), 100*float64(t.GetCachedTokens())/float64(max(1, t.GetPromptTokens())), t.GetPrefillTokens(), t.GetDecodeTokens(), t.GetHeldBlocks(), note)
 		}
 		fmt.Fprintf(w, "%s booked %d, heard of %d of others, corrected %d; index: %d entries, %d bytes, %d given up; events: %d gaps, %d snapshots\n\n", r.processor,
@@ -262,10 +264,10 @@ func (s *status) printPrefills(w io.Writer) {
 	if len(s.prefills) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "PREFILL\tJOBS\tCOMMITTED\tABORTED\tEXPIRED\tFAILED\tCOMPUTED\tOWN HITS\tREAD\tWRITTEN\tBYTES WRITTEN")
+	fmt.Fprintln(w, "PREFILL\tMODEL\tJOBS\tCOMMITTED\tABORTED\tEXPIRED\tFAILED\tCOMPUTED\tOWN HITS\tREAD\tWRITTEN\tBYTES WRITTEN")
 	for _, p := range s.prefills {
 		j := p.GetJobs()
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), j.GetDeliveries(), j.GetCommitted(),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", p.GetInstance().GetId(), p.GetInstance().GetModel().GetName(), j.GetDeliveries(), j.GetCommitted(),
 			j.GetAborted(), j.GetExpired(), j.GetFailed(), j.GetComputedTokens(), j.GetOwnHitTokens(), j.GetReadTokens(), j.GetWrittenTokens(),
 			p.GetTransport().GetWrittenBytes())
 	}
@@ -308,6 +310,15 @@ func states(p *instancev1.PoolReport) (u usage) {
 		}
 	}
 	return u
+}
+
+// quoted is a text in JSON.
+func quoted(text string) string {
+	out, err := json.Marshal(text)
+	if err != nil { // for no string
+		return `""`
+	}
+	return string(out)
 }
 
 // compact is a message as one line of JSON.

@@ -31,13 +31,19 @@ func run(t *testing.T, args ...string) (code int, out, errors string) {
 // smallModel makes a model that says nothing sensible.
 func smallModel(t *testing.T) string {
 	t.Helper()
+	return smallModelOf(t, 1)
+}
+
+// smallModelOf has other weights for another seed.
+func smallModelOf(t *testing.T, seed uint64) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "small.gguf")
 	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := cputest.Write(file, cputest.Tiny(), 1, tokenizertest.Pairs()...); err != nil {
+	if err := cputest.Write(file, cputest.Tiny(), seed, tokenizertest.Pairs()...); err != nil {
 		t.Fatal(err)
 	}
 	return path

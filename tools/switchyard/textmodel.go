@@ -32,7 +32,7 @@ func loadText(ctx context.Context, nameOrPath string, now func() time.Time) (*te
 	case err == nil && info.IsDir():
 		return loadFolder(nameOrPath, now)
 	case err == nil && strings.EqualFold(filepath.Ext(nameOrPath), ".json"):
-		tok, err := loadJSON(nameOrPath)
+		tok, err := processor.TokenizerCache().Open(nameOrPath)
 		return &textModel{name: nameOrPath, tokenizer: tok}, err
 	}
 	m, err := processor.LoadModel(ctx, nameOrPath, "")
@@ -44,20 +44,6 @@ func loadText(ctx context.Context, nameOrPath string, now func() time.Time) (*te
 		out.template, err = parseTemplate(m.TemplateSource, m.Tokenizer, now)
 	}
 	return out, err
-}
-
-func loadJSON(path string) (*tokenizer.Tokenizer, error) {
-	tok, err := processor.TokenizerCache().Load(path, func() (*tokenizer.Tokenizer, error) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		return tokenizer.FromJSON(data)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", path, err)
-	}
-	return tok, nil
 }
 
 // tokenizerConfig is what a tokenizer_config.json says that a template needs.
@@ -84,7 +70,7 @@ func (t *tokenText) UnmarshalJSON(data []byte) error {
 
 // loadFolder reads a folder in the form of Hugging Face's hub.
 func loadFolder(folder string, now func() time.Time) (*textModel, error) {
-	tok, err := loadJSON(filepath.Join(folder, "tokenizer.json"))
+	tok, err := processor.TokenizerCache().Open(filepath.Join(folder, "tokenizer.json"))
 	if err != nil {
 		return nil, err
 	}
