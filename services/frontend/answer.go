@@ -1,13 +1,7 @@
 package frontend
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,7 +19,7 @@ type question struct {
 	read func(*openai.Ignored) (*generationv1.Request, error)
 }
 
-// answer is a request on its way. One goroutine owns it.
+// answer is a request on its way. One goroutine owns it; those of its feed only read id and req.
 type answer struct {
 	kind     kind
 	id       string
@@ -35,9 +29,10 @@ type answer struct {
 
 	req         *generationv1.Request // nil until it was read
 	dispatched  bool
-	first, last time.Time // when chunks came
-	finish      generationv1.FinishReason
-	end         *generationv1.Chunk // the chunk that had the finish reason
+	first, last time.Time // when the first token and the last chunk came
+	tally       tally
+	created     *timestamppb.Timestamp // start, as the chunks tell it; nil before the first that does not
+	end         *generationv1.Chunk    // what the last chunk of all told, with the usage of all; nil before it
 }
 
 // answer reads a request, has it answered and passes the answer on. Whatever happens is
@@ -70,61 +65,29 @@ func (s *server) serve(ctx context.Context, a *answer, q question, out sink, x *
 		return err
 	}
 	a.req = complete(req, a)
+	a.tally = newTally(a.req)
 	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(ctx, a.id), s.cfg.RequestTimeout)
 	defer cancel()
 	a.dispatched = true
 	s.traffic.begin()
-	stream, err := s.processor.Generate(ctx, &processorv1.GenerateRequest{Request: a.req})
-	if err != nil {
-		return err
-	}
-	f := startFeed(ctx, stream, s.cfg.QueueChunks)
+	f := startFeed(ctx, source{
+		parts: a.tally.parts, choices: a.tally.width,
+		open: func(ctx context.Context, part int) (chunkStream, error) {
+			return s.processor.Generate(ctx, &processorv1.GenerateRequest{Request: partOf(a.req, part)})
+		},
+	}, s.cfg.QueueChunks)
 	defer func() {
 		cancel()
 		f.wait()
 	}()
 	if x != nil {
-		x.follow(a.req.GetIncludeUsage(), f.waiting)
+		x.follow(a.req, f.waiting)
 	}
 	if a.req.GetStream() {
 		return s.stream(ctx, a, f, out)
 	}
 	return s.gather(ctx, a, f, out)
 }
-
-// complete fills in what a client may leave out, in a request of its own: the one that
-// came may be the caller's.
-func complete(in *generationv1.Request, a *answer) *generationv1.Request {
-	if a.id == "" {
-		a.id = in.GetRequestId()
-	}
-	if a.id == "" {
-		a.id = newID(a.kind.idPrefix)
-	}
-	given := in.GetSampling()
-	sampling := &generationv1.Sampling{Temperature: ptr(float32(1)), TopP: ptr(float32(1)), TopK: ptr(uint32(0))}
-	if given != nil && given.Temperature != nil {
-		sampling.Temperature = ptr(given.GetTemperature())
-	}
-	if given != nil && given.TopP != nil {
-		sampling.TopP = ptr(given.GetTopP())
-	}
-	if given != nil && given.TopK != nil {
-		sampling.TopK = ptr(given.GetTopK())
-	}
-	if given != nil && given.Seed != nil {
-		sampling.Seed = ptr(given.GetSeed())
-	} else {
-		sampling.Seed = ptr(rand.Uint64())
-	}
-	return &generationv1.Request{
-		RequestId: a.id, Model: in.GetModel(), Input: in.GetInput(), Sampling: sampling, Limits: in.GetLimits(),
-		CacheSalt: in.GetCacheSalt(), Stream: in.GetStream(), IncludeUsage: in.GetIncludeUsage(),
-		Session: in.GetSession(), DecodeWorker: cmp.Or(a.worker, in.GetDecodeWorker()),
-	}
-}
-
-func ptr[T any](v T) *T { return &v }
 
 // stream passes an answer on piece by piece.
 func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error {
@@ -135,22 +98,24 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 	quiet := false // nothing was sent since the last tick
 	for {
 		select {
-		case c, ok := <-f.chunks:
-			if !ok {
-				return a.done(f.err, out)
+		case <-f.ready:
+			for p, ok := f.next(); ok; p, ok = f.next() {
+				choice, err := a.take(p)
+				if err != nil {
+					return err
+				}
+				silent.broken()
+				quiet = false
+				if err := out.chunk(a.own(p.chunk, choice)); err != nil {
+					return err
+				}
 			}
-			c, err := a.take(c)
-			if err != nil {
-				return err
-			}
-			silent.broken()
-			quiet = false
-			if err := out.chunk(c); err != nil {
-				return err
+			if over, err := f.over(); over {
+				return a.done(err, out)
 			}
 		case <-tick.C:
 			// Not before the first chunk: an error must still be able to have its status.
-			if quiet && !a.first.IsZero() {
+			if quiet && !a.last.IsZero() {
 				if err := out.keepalive(); err != nil {
 					return err
 				}
@@ -170,18 +135,21 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 func (s *server) gather(ctx context.Context, a *answer, f *feed, out sink) error {
 	silent := watch(a, s.cfg)
 	defer silent.stop()
-	var text strings.Builder
+	all := newGathering(a.req)
 	for {
 		select {
-		case c, ok := <-f.chunks:
-			if !ok {
-				return a.whole(f.err, text.String(), out)
+		case <-f.ready:
+			for p, ok := f.next(); ok; p, ok = f.next() {
+				choice, err := a.take(p)
+				if err != nil {
+					return err
+				}
+				silent.broken()
+				all.add(choice, p.chunk)
 			}
-			if _, err := a.take(c); err != nil {
-				return err
+			if over, err := f.over(); over {
+				return a.whole(err, all, out)
 			}
-			silent.broken()
-			text.WriteString(c.GetText())
 		case <-silent.timer.C:
 			if err := silent.check(f.waiting()); err != nil {
 				return err
@@ -192,70 +160,59 @@ func (s *server) gather(ctx context.Context, a *answer, f *feed, out sink) error
 	}
 }
 
-// take checks a chunk, notes what it tells, and gives it the answer's own id and time.
-func (a *answer) take(c *generationv1.Chunk) (*generationv1.Chunk, error) {
-	switch {
-	case c.GetChoice() != 0:
-		return nil, openai.Broken(fmt.Errorf("the processor sent choice %d of a request for one", c.GetChoice()))
-	case a.end != nil:
-		return nil, openai.Broken(errors.New("the processor sent a chunk after the last"))
+// take checks a chunk, notes what it tells, and gives the index of its choice among those
+// of all prompts.
+func (a *answer) take(p piece) (int, error) {
+	now := time.Now()
+	choice, err := a.tally.take(p, now)
+	if err != nil {
+		return 0, openai.Broken(err)
 	}
-	a.last = time.Now()
-	if a.first.IsZero() {
-		a.first = a.last
+	a.last = now
+	if a.first.IsZero() && a.tally.begun {
+		a.first = now
 	}
-	if c.GetId() != a.id || c.GetModel() == "" || c.GetCreated().GetSeconds() != a.start.Unix() {
-		c = &generationv1.Chunk{
-			Id: a.id, Created: timestamppb.New(a.start), Model: a.req.GetModel(),
-			Text: c.GetText(), FinishReason: c.GetFinishReason(), Usage: c.GetUsage(), Served: c.GetServed(),
+	if a.tally.left == 0 {
+		a.end = a.own(p.chunk, choice)
+		if len(a.tally.choices) > 1 || a.end.GetUsage() == nil {
+			a.end = &generationv1.Chunk{Id: a.id, Created: a.end.GetCreated(), Model: a.end.GetModel(), Usage: a.tally.usage()}
 		}
 	}
-	switch c.GetFinishReason() {
-	case generationv1.FinishReason_FINISH_REASON_UNSPECIFIED:
-		return c, nil
-	case generationv1.FinishReason_FINISH_REASON_STOP, generationv1.FinishReason_FINISH_REASON_LENGTH:
-		a.end = c
-		return c, nil
-	}
-	return nil, openai.Broken(fmt.Errorf("the answer ended with %v and no status", c.GetFinishReason()))
+	return choice, nil
 }
 
-// ended is the error of an answer whose stream ended with err.
-func (a *answer) ended(err error) error {
-	if !errors.Is(err, io.EOF) {
-		return err
+// own gives a chunk the answer's own id, time, model and index; it is the chunk itself if
+// those are right already.
+func (a *answer) own(c *generationv1.Chunk, choice int) *generationv1.Chunk {
+	if c.GetId() == a.id && c.GetModel() != "" && c.GetCreated().GetSeconds() == a.start.Unix() && int(c.GetChoice()) == choice {
+		return c
 	}
-	if a.end == nil {
-		return openai.Broken(errors.New("the processor's stream ended before the answer did"))
+	if a.created == nil {
+		a.created = timestamppb.New(a.start)
 	}
-	return nil
+	return &generationv1.Chunk{
+		Id: a.id, Created: a.created, Model: a.req.GetModel(), Choice: uint32(choice),
+		Text: c.GetText(), FinishReason: c.GetFinishReason(), Usage: c.GetUsage(), Served: c.GetServed(),
+		Logprobs: c.GetLogprobs(), TokenIds: c.GetTokenIds(), PromptTokenIds: c.GetPromptTokenIds(),
+	}
 }
 
 func (a *answer) done(err error, out sink) error {
-	if err := a.ended(err); err != nil {
+	if err != nil {
 		return err
 	}
 	done := &frontendv1.Done{}
 	if a.req.GetIncludeUsage() {
-		done.Usage, done.Last = a.usage(), a.end
+		done.Usage, done.Last = a.end.GetUsage(), a.end
 	}
 	return out.done(done)
 }
 
-func (a *answer) whole(err error, text string, out sink) error {
-	if err := a.ended(err); err != nil {
+func (a *answer) whole(err error, all *gathering, out sink) error {
+	if err != nil {
 		return err
 	}
 	return out.completion(&generationv1.Completion{
-		Id: a.id, Created: a.end.GetCreated(), Model: a.end.GetModel(), Usage: a.usage(),
-		Choices: []*generationv1.Choice{{Text: text, FinishReason: a.end.GetFinishReason(), Served: a.end.GetServed()}},
+		Id: a.id, Created: a.end.GetCreated(), Model: a.end.GetModel(), Usage: a.end.GetUsage(), Choices: all.choices(),
 	})
-}
-
-// usage is the counts of the answer; zero if the processor told none.
-func (a *answer) usage() *generationv1.Usage {
-	if u := a.end.GetUsage(); u != nil {
-		return u
-	}
-	return &generationv1.Usage{}
 }

@@ -48,7 +48,7 @@ func TestStreamedChat(t *testing.T) {
 func TestWholeChat(t *testing.T) {
 	url := serve(t, &processor{}, nil)
 	resp, body := post(t, url+"/v1/chat/completions", chatBody("one two three", `,"max_tokens":2`))
-	want := `{"id":"chatcmpl-*","object":"chat.completion","created":"*","model":"acme/echo","choices":[{"index":0,"message":{"role":"assistant","content":"one two ","refusal":null},"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":4}}}`
+	want := `{"id":"chatcmpl-*","object":"chat.completion","created":"*","model":"acme/echo","choices":[{"index":0,"message":{"role":"assistant","content":"one two ","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":4}}}`
 	if got := fixed(body); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -13,6 +13,9 @@ type Config struct {
 	service.Config `yaml:",inline"`
 
 	HTTP string `yaml:"http" help:"address of the OpenAI server, host:port; it shows /metrics too where metrics is empty"`
+	// HTTPCert and HTTPKey are files; without them the OpenAI server speaks plain HTTP.
+	HTTPCert string `yaml:"http_cert" help:"PEM file with the certificate chain of the OpenAI server; empty: plain HTTP"`
+	HTTPKey  string `yaml:"http_key" help:"PEM file with its key"`
 
 	MaxBodyBytes   int           `yaml:"max_body_bytes" help:"largest request body, after decompression as well"`
 	MaxRequests    int           `yaml:"max_requests" help:"requests in flight; one more is answered 429"`
@@ -40,6 +43,12 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	if c.HTTP == "" {
 		return errors.New(`http is empty, want an address such as ":8000"`)
+	}
+	switch {
+	case c.HTTPCert != "" && c.HTTPKey == "":
+		return fmt.Errorf("http_cert is %q without http_key, want both or none", c.HTTPCert)
+	case c.HTTPKey != "" && c.HTTPCert == "":
+		return fmt.Errorf("http_key is %q without http_cert, want both or none", c.HTTPKey)
 	}
 	for _, bound := range []struct {
 		name  string

@@ -33,8 +33,8 @@ func TestErrorsHaveTheirStatusAndForm(t *testing.T) {
 		{"POST", chat, ``, json, 400, "null", "null"},
 		{"POST", chat, `{"model":`, json, 400, "null", "null"},
 		{"POST", chat, `{"model":"acme/echo","messages":[]}`, json, 400, "messages", "empty_array"},
-		{"POST", chat, chatBody("x", `,"n":2`), json, 400, "n", "unsupported_value"},
-		{"POST", chat, chatBody("x", `,"n":2,"stream":true`), json, 400, "n", "unsupported_value"},
+		{"POST", chat, chatBody("x", `,"n":0`), json, 400, "n", "integer_below_min_value"},
+		{"POST", chat, chatBody("x", `,"tools":[1],"stream":true`), json, 400, "tools", "unsupported_value"},
 		{"POST", chat, chatBody("x", `,"stream":true,"stream_options":{"what":1}`), json, 400, "stream_options.what", "unknown_parameter"},
 		{"POST", chat, `{"model":"other","messages":[{"role":"user","content":"x"}]}`, json, 404, "model", "model_not_found"},
 		{"POST", chat, `{"model":"other","messages":[{"role":"user","content":"x"}],"stream":true}`, json, 404, "model", "model_not_found"},
@@ -94,7 +94,7 @@ func TestProcessorErrorsBeforeTheFirstChunk(t *testing.T) {
 		param, code, wait string
 	}{
 		{tooLong.Err(), 400, "messages", "context_length_exceeded", ""},
-		{rpc.InvalidArgument("max_tokens", "fewer"), 400, "max_tokens", "null", ""},
+		{rpc.InvalidArgument("max_tokens", "fewer"), 400, "max_tokens", "invalid_value", ""},
 		{rpc.ResourceExhausted("full", 1500*time.Millisecond), 429, "null", "rate_limit_exceeded", "2"},
 		{rpc.Unavailable("no worker"), 503, "null", "service_unavailable", "1"},
 		{context.DeadlineExceeded, 504, "null", "timeout", ""},

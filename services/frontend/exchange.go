@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 
+	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	"github.com/switchyard-llm/switchyard/services/frontend/openai"
 )
 
@@ -61,9 +62,9 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// follow tells how the answer is written: with usage or not, and what comes next.
-func (x *exchange) follow(includeUsage bool, waiting func() bool) {
-	x.encoder.IncludeUsage = includeUsage
+// follow tells how the answer to req is written, and whether more of it is there.
+func (x *exchange) follow(req *generationv1.Request, waiting func() bool) {
+	x.encoder.Answer(req)
 	x.waiting = waiting
 }
 

@@ -1,6 +1,7 @@
 // Package frontend serves clients: OpenAI ones over HTTP, through grpc-gateway, and gRPC
-// ones. Every request becomes one generation.v1.Request for the processor; what comes back
-// becomes chunks, events or one answer. It knows no tokens, no templates and no workers.
+// ones. Every request becomes one generation.v1.Request for each of its prompts, which the
+// processor answers with one choice or more; what comes back becomes chunks, events or one
+// answer. It knows no tokens, no templates and no workers.
 //
 // The HTTP side has two layers. The edge reads and bounds the request, owns the connection
 // and writes the answer; the generated gateway between them calls this process's own

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -118,22 +119,49 @@ func echo(in *generationv1.Request, out sender) error {
 	if most := in.GetLimits().GetMaxTokens(); most > 0 && int(most) < len(words) {
 		words, finish = words[:most], generationv1.FinishReason_FINISH_REASON_LENGTH
 	}
+	if in.GetPrompts() != nil || in.GetBestOf() > in.GetChoices() {
+		return rpc.InvalidArgument("request", "frontends must not ask for this")
+	}
+	if in.GetEcho() {
+		for choice := range in.GetChoices() {
+			if err := sayFor(out, choice, "echo: "); err != nil {
+				return err
+			}
+		}
+	}
 	for _, word := range words {
-		if err := say(out, word); err != nil {
+		for choice := range max(in.GetChoices(), 1) {
+			if err := sayFor(out, choice, word); err != nil {
+				return err
+			}
+		}
+	}
+	for choice := range max(in.GetChoices(), 1) {
+		if err := endFor(out, choice, finish, uint32(len(words))); err != nil {
 			return err
 		}
 	}
-	return end(out, finish, uint32(len(words)))
+	return nil
 }
 
-func say(out sender, text string) error {
-	return out.Send(&processorv1.GenerateResponse{Chunk: &generationv1.Chunk{Text: text}})
+func say(out sender, text string) error { return sayFor(out, 0, text) }
+
+func sayFor(out sender, choice uint32, text string) error {
+	return send(out, &generationv1.Chunk{Choice: choice, Text: text})
+}
+
+func send(out sender, c *generationv1.Chunk) error {
+	return out.Send(&processorv1.GenerateResponse{Chunks: []*generationv1.Chunk{c}})
 }
 
 func end(out sender, finish generationv1.FinishReason, tokens uint32) error {
-	return out.Send(&processorv1.GenerateResponse{Chunk: &generationv1.Chunk{
-		FinishReason: finish, Usage: &generationv1.Usage{PromptTokens: 7, CompletionTokens: tokens, CachedTokens: 4},
-	}})
+	return endFor(out, 0, finish, tokens)
+}
+
+func endFor(out sender, choice uint32, finish generationv1.FinishReason, tokens uint32) error {
+	return send(out, &generationv1.Chunk{
+		Choice: choice, FinishReason: finish, Usage: &generationv1.Usage{PromptTokens: 7, CompletionTokens: tokens, CachedTokens: 4},
+	})
 }
 
 // config is the default without anything outside of the test.
@@ -261,16 +289,43 @@ func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 // dial connects and sends a chat request for a stream; the caller reads the answer.
 func (l *pipeListener) stream(t testing.TB, body string) (net.Conn, *bufio.Reader) {
 	t.Helper()
+	c := l.post(t, "/v1/chat/completions", body)
+	return c.Conn, c.reader
+}
+
+// asked is a connection on which a request was sent.
+type asked struct {
+	net.Conn
+	reader *bufio.Reader
+	start  time.Time
+}
+
+func (l *pipeListener) post(t testing.TB, path, body string) *asked {
+	t.Helper()
 	client, server := net.Pipe()
 	l.conns <- server
-	r, err := http.NewRequest(http.MethodPost, "http://x/v1/chat/completions", bytes.NewReader([]byte(body)))
+	r, err := http.NewRequest(http.MethodPost, "http://x"+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Write(client); err != nil {
 		t.Fatal(err)
 	}
-	return client, bufio.NewReader(client)
+	return &asked{Conn: client, reader: bufio.NewReader(client), start: time.Now()}
+}
+
+// answer reads the answer, and tells how long it took.
+func (a *asked) answer(t testing.TB) (status int, answer string, took time.Duration) {
+	t.Helper()
+	resp, err := http.ReadResponse(a.reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data), time.Since(a.start)
 }
 
 // panicking is a client whose own code panics.

@@ -29,10 +29,11 @@ func (f *Frontend) serveHTTP(ctx context.Context) error {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		Protocols:         protocols(),
 		ErrorLog:          slog.NewLogLogger(f.deps.Logger.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(f.deps.HTTP) }()
+	go func() { served <- f.listen(server) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", f.deps.HTTP.Addr(), err)
@@ -51,6 +52,23 @@ func (f *Frontend) serveHTTP(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP on %s: %w", f.deps.HTTP.Addr(), err)
 	}
 	return nil
+}
+
+// protocols are HTTP/1.1, and HTTP/2 with and, for clients that know of it, without TLS.
+func protocols() *http.Protocols {
+	p := &http.Protocols{}
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// listen serves connections until the server is shut down.
+func (f *Frontend) listen(server *http.Server) error {
+	if f.cfg.HTTPCert != "" {
+		return server.ServeTLS(f.deps.HTTP, f.cfg.HTTPCert, f.cfg.HTTPKey)
+	}
+	return server.Serve(wire{f.deps.HTTP})
 }
 
 // shutdown stops a server once its requests have ended; false if they have not in time.

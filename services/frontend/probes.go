@@ -17,6 +17,8 @@ func (e *edge) probe(path string) http.HandlerFunc {
 		return e.ready
 	case "/version":
 		return version
+	case "/openapi.json":
+		return openAPI
 	case "/metrics":
 		if e.metrics != nil {
 			return e.metrics.ServeHTTP

@@ -54,13 +54,12 @@ func (o outcome) timeToFirstToken() time.Duration {
 	return o.a.first.Sub(o.a.start)
 }
 
-// interTokenLatency is the mean time between tokens; 0 if there were not two.
+// interTokenLatency is the mean time between the tokens of a choice; 0 if there were not two.
 func (o outcome) interTokenLatency() time.Duration {
-	tokens := o.a.end.GetUsage().GetCompletionTokens()
-	if tokens < 2 {
+	if o.a.tally.gaps == 0 {
 		return 0
 	}
-	return o.a.last.Sub(o.a.first) / time.Duration(tokens-1)
+	return o.a.tally.between / time.Duration(o.a.tally.gaps)
 }
 
 // failed tells whether the system is at fault: neither the client's mistake nor its leaving.

@@ -8,15 +8,16 @@ import (
 	"github.com/switchyard-llm/switchyard/services/frontend/openai"
 )
 
-// silence bounds the time in which nothing comes of an answer: before its first chunk, when
-// it may wait in a queue, and after. Its timer is armed at the first chunk and whenever it
-// fires, so that a token costs nothing. The goroutine of the answer owns it.
+// silence bounds the time in which nothing comes of an answer: while no choice of it has
+// begun that has not ended, since the others may wait in a queue, and while one has. Its
+// timer is armed when that changes and whenever it fires, so that a token costs nothing. The
+// goroutine of the answer owns it.
 type silence struct {
 	a           *answer
 	began       time.Time
 	first, idle time.Duration // 0: no bound
 	timer       *time.Timer
-	talking     bool // the first chunk came
+	talking     bool // the bound that holds is idle
 	suspected   bool // the time was up once, and no chunk has come since
 }
 
@@ -40,7 +41,7 @@ func (w *silence) limit() time.Duration {
 // left is the time until the silence is too long.
 func (w *silence) left() time.Duration {
 	limit, since := w.limit(), w.began
-	if w.talking {
+	if !w.a.last.IsZero() {
 		since = w.a.last
 	}
 	if limit == 0 {
@@ -52,8 +53,8 @@ func (w *silence) left() time.Duration {
 // broken notes a chunk that the answer has taken.
 func (w *silence) broken() {
 	w.suspected = false
-	if !w.talking {
-		w.talking = true
+	if talking := w.a.tally.talking(); talking != w.talking {
+		w.talking = talking
 		w.timer.Reset(w.left())
 	}
 }

@@ -1,7 +1,6 @@
 package frontend_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -16,18 +15,9 @@ import (
 // ask sends a chat request, reads the answer, and tells how long it took.
 func (l *pipeListener) ask(t *testing.T, body string) (status int, answer string, took time.Duration) {
 	t.Helper()
-	conn, r := l.stream(t, body)
+	conn := l.post(t, "/v1/chat/completions", body)
 	defer conn.Close()
-	start := time.Now()
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data), time.Since(start)
+	return conn.answer(t)
 }
 
 // A worker that freezes in mid-stream does not hang its clients, nor go on for them.

@@ -23,7 +23,7 @@ func (s *server) Tokenize(ctx context.Context, in *frontendv1.TokenizeRequest) (
 			return "", err
 		}
 		r, err = s.processor.Tokenize(ctx, &processorv1.TokenizeRequest{
-			Request: in.GetTyped(), AddSpecialTokens: in.AddSpecialTokens, AddGenerationPrompt: in.AddGenerationPrompt, ReturnTexts: in.GetReturnTexts(),
+			Request: in.GetTyped(), AddSpecialTokens: in.AddSpecialTokens, ReturnTexts: in.GetReturnTexts(),
 		})
 		return in.GetTyped().GetModel(), err
 	})

@@ -29,7 +29,7 @@ func TestTokenizeAndDetokenizeOverHTTP(t *testing.T) {
 		{path: "/tokenize", body: `{"model":"acme/echo"}`, status: 400, param: "prompt", code: "missing_required_parameter"},
 		{path: "/tokenize", body: `{"model":"other","prompt":"x"}`, status: 404, param: "model", code: "model_not_found"},
 		{path: "/detokenize", body: `{"model":"other","tokens":[]}`, status: 404, param: "model", code: "model_not_found"},
-		{path: "/detokenize", body: `{"model":"acme/echo","tokens":[128]}`, status: 400, param: "tokens", code: "null"},
+		{path: "/detokenize", body: `{"model":"acme/echo","tokens":[128]}`, status: 400, param: "tokens", code: "invalid_value"},
 		{path: "/detokenize", body: `{`, status: 400, param: "null", code: "null"},
 	} {
 		resp, body := post(t, url+c.path, c.body)
@@ -51,9 +51,11 @@ func TestTheProcessorGetsTheOptionsOfTokenize(t *testing.T) {
 	url := serve(t, p, nil)
 	post(t, url+"/tokenize", chatBody("hi", `,"add_special_tokens":true,"add_generation_prompt":false,"return_token_strs":true`))
 	yes, no := true, false
-	want := &processorv1.TokenizeRequest{AddSpecialTokens: &yes, AddGenerationPrompt: &no, ReturnTexts: true}
+	want := &processorv1.TokenizeRequest{AddSpecialTokens: &yes, ReturnTexts: true}
 	want.Request = &generationv1.Request{Model: model, Sampling: &generationv1.Sampling{}, Limits: &generationv1.Limits{},
-		Input: &generationv1.Request_Chat{Chat: &generationv1.Chat{Messages: []*generationv1.Message{{Role: "user", Content: "hi"}}}}}
+		Input: &generationv1.Request_Chat{Chat: &generationv1.Chat{
+			AddGenerationPrompt: &no, Messages: []*generationv1.Message{{Role: "user", Content: "hi"}},
+		}}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if diff := cmp.Diff(want, p.tokenize, protocmp.Transform()); diff != "" {

@@ -30,22 +30,12 @@ func appendHead(dst []byte, object string, h head) []byte {
 	return appendQuoted(dst, h.GetModel())
 }
 
-func appendChatCompletion(dst []byte, c *generationv1.Completion) []byte {
-	return appendWhole(dst, "chat.completion", c, func(dst []byte, choice *generationv1.Choice) []byte {
-		dst = append(dst, `"message":{"role":"assistant","content":`...)
-		dst = appendQuoted(dst, choice.GetText())
-		return append(dst, `,"refusal":null}`...)
-	})
-}
-
-func appendTextCompletion(dst []byte, c *generationv1.Completion) []byte {
-	return appendWhole(dst, "text_completion", c, func(dst []byte, choice *generationv1.Choice) []byte {
-		dst = append(dst, `"text":`...)
-		return appendQuoted(dst, choice.GetText())
-	})
-}
-
-func appendWhole(dst []byte, object string, c *generationv1.Completion, body func([]byte, *generationv1.Choice) []byte) []byte {
+// appendWhole appends a whole answer, to a chat or to a text.
+func (e *Encoder) appendWhole(dst []byte, c *generationv1.Completion, chat bool) []byte {
+	object, appendBody := textObject, e.appendText
+	if chat {
+		object, appendBody = "chat.completion", e.appendMessage
+	}
 	dst = appendHead(dst, object, c)
 	dst = append(dst, `,"choices":[`...)
 	for i, choice := range c.GetChoices() {
@@ -54,12 +44,56 @@ func appendWhole(dst []byte, object string, c *generationv1.Completion, body fun
 		}
 		dst = append(dst, `{"index":`...)
 		dst = strconv.AppendUint(dst, uint64(choice.GetIndex()), 10)
-		dst = body(append(dst, ','), choice)
-		dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-		dst = append(appendFinish(dst, choice.GetFinishReason()), '}')
+		dst = appendBody(append(dst, ','), choice)
+		dst = append(dst, `,"finish_reason":`...)
+		dst = appendFinish(dst, choice.GetFinishReason())
+		if e.asked.tokenIDs {
+			dst = appendIDs(append(dst, `,"token_ids":`...), choice.GetTokenIds())
+		}
+		if e.asked.tokenIDs && !chat { // each choice may have a prompt of its own
+			dst = appendIDs(append(dst, `,"prompt_token_ids":`...), choice.GetPromptTokenIds())
+		}
+		dst = append(dst, '}')
 	}
 	dst = append(dst, `],"usage":`...)
-	return append(appendUsage(dst, c.GetUsage()), '}')
+	dst = appendUsage(dst, c.GetUsage())
+	if e.asked.tokenIDs && chat && len(c.GetChoices()) > 0 {
+		dst = appendIDs(append(dst, `,"prompt_token_ids":`...), c.GetChoices()[0].GetPromptTokenIds())
+	}
+	return append(dst, '}')
+}
+
+func (e *Encoder) appendMessage(dst []byte, choice *generationv1.Choice) []byte {
+	dst = append(dst, `"message":{"role":"assistant","content":`...)
+	dst = appendQuoted(dst, choice.GetText())
+	dst = append(dst, `,"refusal":null,"annotations":[]},"logprobs":`...)
+	if e.asked.logprobs && len(choice.GetLogprobs()) == 0 {
+		return append(dst, `{"content":[],"refusal":null}`...)
+	}
+	return e.appendChatLogprobs(dst, choice.GetLogprobs())
+}
+
+func (e *Encoder) appendText(dst []byte, choice *generationv1.Choice) []byte {
+	dst = append(dst, `"text":`...)
+	dst = appendQuoted(dst, choice.GetText())
+	dst = append(dst, `,"logprobs":`...)
+	if !e.asked.logprobs {
+		return append(dst, "null"...)
+	}
+	dst, _ = e.appendTextTokens(dst, choice.GetLogprobs(), echoChars(choice))
+	return dst
+}
+
+// appendIDs appends an array of token ids.
+func appendIDs(dst []byte, ids []uint32) []byte {
+	dst = append(dst, '[')
+	for i, id := range ids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, uint64(id), 10)
+	}
+	return append(dst, ']')
 }
 
 func appendUsage(dst []byte, u *generationv1.Usage) []byte {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"math"
 	"strings"
 
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
@@ -19,72 +20,33 @@ func knownRole(role string) bool {
 
 // chatMember reads one parameter of a chat completion.
 func (p *parser) chatMember(name string) error {
-	switch name {
-	case "messages":
+	if name == "messages" { // null is no default of what is required
 		return p.readMessages()
+	}
+	return p.member(name, p.chatReader(name), unbuiltChat)
+}
+
+// chatReader gives what reads a parameter; nil for one that is not built.
+func (p *parser) chatReader(name string) func() error {
+	switch name {
 	case "max_completion_tokens":
-		if null, err := p.null(); null || err != nil {
-			return err
-		}
-		var err error
-		p.maxCompletionTokens, err = p.tokens()
-		return err
-	case "response_format":
-		return p.readResponseFormat()
+		return p.setOptionalCount(&p.maxCompletionTokens, 1, math.MaxUint32)
 	case "modalities":
-		return p.readModalities()
-	case "metadata":
-		return p.readMetadata()
-	case "safety_identifier":
-		if null, err := p.null(); null || err != nil {
-			return err
-		}
-		return p.discardText()
+		return p.readModalities
 	case "prompt_cache_key":
-		var err error
-		p.req.Session, err = p.optionalText()
-		return err
+		return p.setText(&p.req.Session)
+	case "logprobs":
+		return p.setFlag(&p.wantLogprobs)
+	case "top_logprobs":
+		return p.setOptionalCount(&p.topLogprobs, 0, maxLogprobs)
 	}
-	if known, err := p.shared(name); known {
-		return err
+	if read := p.shared(name); read != nil {
+		return read
 	}
-	if u, ok := unbuiltChat(name); ok {
-		return p.onlyDefault(u)
-	}
-	return p.unknown(name)
-}
-
-// readMetadata checks what labels a stored completion; nothing is stored, so it ends here.
-func (p *parser) readMetadata() error {
-	if null, err := p.null(); null || err != nil {
-		return err
-	}
-	return p.object(func(string) error { return p.discardText() })
-}
-
-func (p *parser) readResponseFormat() error {
-	if null, err := p.null(); null || err != nil {
-		return err
-	}
-	typed := false
-	err := p.object(func(name string) error {
-		if name != "type" { // it belongs to a type that is not built
-			return bad("unsupported_value", "response_format",
-				"Unsupported value: 'response_format' supports only {\"type\": \"text\"} yet, but got '%s'.", clip(name))
-		}
-		typed = true
-		return p.onlyText("response_format")
-	})
-	if err == nil && !typed {
-		return missing("response_format.type")
-	}
-	return err
+	return p.template(name)
 }
 
 func (p *parser) readModalities() error {
-	if null, err := p.null(); null || err != nil {
-		return err
-	}
 	return p.array(func(int) error { return p.onlyText("modalities") })
 }
 
@@ -98,7 +60,7 @@ func (p *parser) onlyText(param string) error {
 }
 
 func (p *parser) readMessages() error {
-	chat := &generationv1.Chat{}
+	chat := p.chat()
 	p.req.Input = &generationv1.Request_Chat{Chat: chat}
 	return p.array(func(int) error {
 		m, err := p.readMessage()
@@ -227,8 +189,4 @@ func (p *parser) readPart() (string, error) {
 		return "", missing(p.param() + ".text")
 	}
 	return text, nil
-}
-
-func emptyArray(param string) *Error {
-	return bad("empty_array", param, "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }

@@ -1,16 +1,28 @@
 package openai
 
 import (
-	"fmt"
-	"unicode/utf8"
-
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 )
 
-// CheckChat checks a request for a chat completion, wherever it came from. It names the
-// parameters as OpenAI does. An error is an *Error.
+// CheckChat checks a typed request for a chat completion; what ParseChat gives passes. It
+// names the parameters as OpenAI does. An error is an *Error.
 func CheckChat(req *generationv1.Request) error {
-	if err := check(req); err != nil {
+	if err := checkTexts(req); err != nil {
+		return err
+	}
+	return checkChat(req)
+}
+
+// CheckCompletion checks a typed request for a text completion, as CheckChat does.
+func CheckCompletion(req *generationv1.Request) error {
+	if err := checkTexts(req); err != nil {
+		return err
+	}
+	return checkCompletion(req)
+}
+
+func checkChat(req *generationv1.Request) error {
+	if err := check(req, 1); err != nil {
 		return err
 	}
 	chat, ok := req.GetInput().(*generationv1.Request_Chat)
@@ -22,92 +34,91 @@ func CheckChat(req *generationv1.Request) error {
 	}
 	for i, m := range chat.Chat.GetMessages() {
 		if !knownRole(m.GetRole()) {
-			return badRole(fmt.Sprintf("messages[%d].role", i), m.GetRole())
+			return badRole(at("messages", i)+".role", m.GetRole())
+		}
+	}
+	if req.GetEcho() {
+		return bad("unsupported_value", "echo", "Unsupported value: 'echo' is only supported for text completions.")
+	}
+	return checkTemplate(chat.Chat)
+}
+
+func checkCompletion(req *generationv1.Request) error {
+	if err := check(req, max(1, len(req.GetPrompts().GetPrompts()))); err != nil {
+		return err
+	}
+	switch input := req.GetInput().(type) {
+	case *generationv1.Request_Text:
+		return checkPromptText("prompt", input.Text)
+	case *generationv1.Request_TokenIds:
+		return checkPromptIDs("prompt", input.TokenIds)
+	case *generationv1.Request_Prompts:
+		return checkPrompts(input.Prompts.GetPrompts())
+	}
+	return missing("prompt")
+}
+
+func checkPrompts(all []*generationv1.Prompt) error {
+	if len(all) == 0 {
+		return emptyArray("prompt")
+	}
+	for i, one := range all {
+		var err error
+		switch input := one.GetPrompt().(type) {
+		case *generationv1.Prompt_Text:
+			if input.Text == "" { // else the name would be made for each
+				err = checkPromptText(at("prompt", i), input.Text)
+			}
+		case *generationv1.Prompt_TokenIds:
+			if len(input.TokenIds.GetIds()) == 0 {
+				err = checkPromptIDs(at("prompt", i), input.TokenIds)
+			}
+		default:
+			err = missing(at("prompt", i))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// CheckCompletion checks a request for a text completion, as CheckChat does.
-func CheckCompletion(req *generationv1.Request) error {
-	if err := check(req); err != nil {
-		return err
+func checkPromptText(param, text string) error {
+	if text == "" {
+		return emptyString(param)
 	}
-	switch input := req.GetInput().(type) {
-	case *generationv1.Request_Text:
-		if input.Text == "" {
-			return bad("empty_string", "prompt", "Invalid 'prompt': empty string. Expected a string with minimum length 1.")
-		}
-		return nil
-	case *generationv1.Request_TokenIds:
-		if len(input.TokenIds.GetIds()) == 0 {
-			return emptyArray("prompt")
-		}
-		return nil
+	return nil
+}
+
+func checkPromptIDs(param string, ids *generationv1.TokenIds) error {
+	if len(ids.GetIds()) == 0 {
+		return emptyArray(param)
 	}
-	return missing("prompt")
+	return nil
 }
 
 // maxIDBytes bounds the ids and names that travel into logs and metadata.
 const maxIDBytes = 256
 
-func check(req *generationv1.Request) error {
+// check checks what all requests have, in one of so many prompts.
+func check(req *generationv1.Request, prompts int) error {
 	if req.GetModel() == "" {
 		return missing("model")
 	}
 	if len(req.GetModel()) > maxIDBytes {
 		return NoSuchModel(clip(req.GetModel()))
 	}
-	if len(req.GetRequestId()) > maxIDBytes || !utf8.ValidString(req.GetRequestId()) {
-		return bad("invalid_value", "request_id", "Invalid 'request_id': expected at most %d bytes of UTF-8.", maxIDBytes)
+	if len(req.GetRequestId()) > maxIDBytes {
+		return longText("request_id", maxIDBytes, " bytes", len(req.GetRequestId()))
+	}
+	if len(req.GetCacheSalt()) > maxIDBytes {
+		return longText("cache_salt", maxIDBytes, " bytes", len(req.GetCacheSalt()))
 	}
 	if err := checkSampling(req.GetSampling()); err != nil {
 		return err
 	}
-	return checkLimits(req.GetLimits())
-}
-
-func checkSampling(s *generationv1.Sampling) error {
-	if s == nil {
-		return nil
+	if err := checkLimits(req.GetLimits()); err != nil {
+		return err
 	}
-	if s.Temperature != nil {
-		if err := checkDecimal(func() string { return "temperature" }, float64(*s.Temperature), 0, 2); err != nil {
-			return err
-		}
-	}
-	if s.TopP != nil {
-		if err := checkDecimal(func() string { return "top_p" }, float64(*s.TopP), 0, 1); err != nil {
-			return err
-		}
-		return checkTopP(float64(*s.TopP))
-	}
-	return nil
-}
-
-// checkTopP refuses the 0 that checkDecimal admits: it would keep no token.
-func checkTopP(v float64) error {
-	if v == 0 {
-		return bad("decimal_below_min_value", "top_p", "Invalid 'top_p': decimal below minimum value. Expected a value > 0, but got 0 instead.")
-	}
-	return nil
-}
-
-func checkLimits(l *generationv1.Limits) error {
-	if l == nil {
-		return nil
-	}
-	if l.MaxTokens != nil && *l.MaxTokens == 0 {
-		return bad("integer_below_min_value", "max_tokens", "Invalid 'max_tokens': integer below minimum value. Expected a value >= 1, but got 0 instead.")
-	}
-	if len(l.Stop) > maxStop {
-		return bad("array_above_max_length", "stop",
-			"Invalid 'stop': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxStop, len(l.Stop))
-	}
-	for i, stop := range l.Stop {
-		if stop == "" {
-			return bad("empty_string", "stop", "Invalid 'stop': empty string at index %d. Expected strings with minimum length 1.", i)
-		}
-	}
-	return nil
+	return checkOutput(req, prompts)
 }

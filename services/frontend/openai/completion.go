@@ -3,50 +3,96 @@ package openai
 import (
 	"math"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 )
 
 // completionMember reads one parameter of a text completion.
 func (p *parser) completionMember(name string) error {
-	if name == "prompt" {
+	if name == "prompt" { // null is no default of what is required
 		return p.readPrompt()
 	}
-	if known, err := p.shared(name); known {
-		return err
-	}
-	if u, ok := unbuiltCompletion(name); ok {
-		return p.onlyDefault(u)
-	}
-	return p.unknown(name)
+	return p.member(name, p.completionReader(name), unbuiltCompletion)
 }
 
-// readPrompt reads a text, an array of token ids, or an array that holds one of the two.
+// completionReader gives what reads a parameter; nil for one that is not built.
+func (p *parser) completionReader(name string) func() error {
+	switch name {
+	case "best_of":
+		return p.setCount(&p.req.BestOf, 1, maxChoices)
+	case "echo":
+		return p.setFlag(&p.req.Echo)
+	case "logprobs":
+		return p.setOptionalCount(&p.req.Logprobs, 0, maxTextLogprobs)
+	}
+	return p.shared(name)
+}
+
+// prompts are the elements of an array: token ids of one prompt, or prompts.
+type prompts struct {
+	kind jsontext.Kind // of the first element, which the others must be, too
+	ids  []uint32
+	all  []*generationv1.Prompt
+}
+
+// readPrompt reads a text, an array of token ids, or an array of either.
 func (p *parser) readPrompt() error {
 	if p.dec.PeekKind() != '[' {
-		return p.readPromptText("a string or an array of token ids")
+		return p.readPromptText("a string or an array of token ids, or an array of either")
 	}
-	var ids []uint32
-	err := p.array(func(i int) (err error) {
-		switch kind := p.dec.PeekKind(); {
-		case i > 0 && len(ids) == 0: // the first was a whole prompt
-			return severalPrompts()
-		case kind == '"' && i == 0:
-			return p.readPromptText("a string")
-		case kind == '[' && i == 0:
-			return p.readTokenIDs()
+	var in prompts
+	err := p.array(func(i int) error {
+		if i == 0 {
+			in.kind = p.dec.PeekKind()
 		}
-		ids, err = p.appendTokenID(ids)
-		return err
+		return p.readPromptElement(&in, i)
 	})
 	switch {
 	case err != nil:
 		return err
-	case p.req.Input == nil && len(ids) == 0:
+	case len(in.ids) > 0:
+		p.setTokenIDs(in.ids)
+	case len(in.all) == 0:
 		return emptyArray("prompt")
-	case len(ids) > 0:
-		p.setTokenIDs(ids)
+	case len(in.all) == 1:
+		p.setOnly(in.all[0])
+	default:
+		p.req.Input = &generationv1.Request_Prompts{Prompts: &generationv1.Prompts{Prompts: in.all}}
 	}
 	return nil
+}
+
+func (p *parser) readPromptElement(in *prompts, i int) (err error) {
+	if in.kind != '"' && in.kind != '[' {
+		in.ids, err = p.appendTokenID(in.ids)
+		return err
+	}
+	if i == maxPrompts {
+		return longArray("prompt", maxPrompts, "a longer one")
+	}
+	one := &generationv1.Prompt{}
+	in.all = append(in.all, one)
+	if in.kind == '"' {
+		text, err := p.text()
+		one.Prompt = &generationv1.Prompt_Text{Text: text}
+		return err
+	}
+	ids, err := p.tokenIDs()
+	one.Prompt = &generationv1.Prompt_TokenIds{TokenIds: &generationv1.TokenIds{Ids: ids}}
+	if err == nil && len(ids) == 0 {
+		return emptyArray(at("prompt", i))
+	}
+	return err
+}
+
+// setOnly takes the one prompt of an array as if it were by itself.
+func (p *parser) setOnly(only *generationv1.Prompt) {
+	if ids := only.GetTokenIds(); ids != nil {
+		p.req.Input = &generationv1.Request_TokenIds{TokenIds: ids}
+		return
+	}
+	p.req.Input = &generationv1.Request_Text{Text: only.GetText()}
 }
 
 func (p *parser) readPromptText(want string) error {
@@ -61,25 +107,19 @@ func (p *parser) readPromptText(want string) error {
 	return nil
 }
 
-func (p *parser) readTokenIDs() error {
-	if err := p.readIDs(); err != nil {
-		return err
-	}
-	if len(p.req.GetTokenIds().GetIds()) == 0 {
-		return emptyArray("prompt[0]")
-	}
-	return nil
-}
-
 // readIDs reads an array of token ids; there may be none.
 func (p *parser) readIDs() error {
-	var ids []uint32
-	err := p.array(func(int) (err error) {
+	ids, err := p.tokenIDs()
+	p.setTokenIDs(ids)
+	return err
+}
+
+func (p *parser) tokenIDs() (ids []uint32, err error) {
+	err = p.array(func(int) (err error) {
 		ids, err = p.appendTokenID(ids)
 		return err
 	})
-	p.setTokenIDs(ids)
-	return err
+	return ids, err
 }
 
 func (p *parser) setTokenIDs(ids []uint32) {
@@ -93,8 +133,4 @@ func (p *parser) appendTokenID(ids []uint32) ([]uint32, error) {
 	}
 	id, err := p.integerOf(tok, 0, math.MaxUint32)
 	return append(ids, uint32(id)), err
-}
-
-func severalPrompts() *Error {
-	return bad("unsupported_value", "prompt", "Unsupported value: 'prompt' does not support several prompts in one request yet. Send one string or one array of token ids.")
 }

@@ -31,7 +31,7 @@ const (
 )
 
 func TestChatStream(t *testing.T) {
-	e := &Encoder{IncludeUsage: true}
+	e := &Encoder{asked: asked{usage: true}}
 	var got []byte
 	for _, c := range []*generationv1.Chunk{piece("", running), piece("Hi", running), piece("", running), piece(" \"you\"\n", tooLong)} {
 		got = e.AppendChat(got, chatChunk(c))
@@ -77,7 +77,7 @@ func TestWholeAnswers(t *testing.T) {
 	}
 	const usage = `"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0}}}`
 	chat := (&Encoder{}).AppendChat(nil, &frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Completion{Completion: c}})
-	want := `{"id":"id-1","object":"chat.completion","created":5,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"é","refusal":null},"logprobs":null,"finish_reason":"stop"}],` + usage
+	want := `{"id":"id-1","object":"chat.completion","created":5,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"é","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],` + usage
 	if string(chat) != want {
 		t.Errorf("chat:\n got %s\nwant %s", chat, want)
 	}

@@ -71,7 +71,7 @@ func TestIgnoringForgivesNothingElse(t *testing.T) {
 		{with(`"x":{"y":1,"y":2}`), "x.y", "", "duplicate"},
 		{with(`"x":NaN`), "", "", "parse the JSON body"},
 		{with(`"x":` + strings.Repeat("[", 1<<20)), "", "", "parse the JSON body"},
-		{with(`"x":1,"n":2`), "n", "unsupported_value", ""},
+		{with(`"x":1,"tools":[1]`), "tools", "unsupported_value", ""},
 		{with(`"x":1,"temperature":"hot"`), "temperature", "invalid_type", ""},
 		{with(`"stream":true,"stream_options":{"x":1}`), "stream_options.x", "unknown_parameter", ""},
 		{`{"model":"m","messages":[{"role":"user","content":"hi","extra":1}]}`, "messages[0].extra", "unknown_parameter", ""},

@@ -6,9 +6,6 @@ import (
 	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 )
 
-// maxStop is the most stop strings of a request.
-const maxStop = 4
-
 // ParseChat reads the body of POST /v1/chat/completions. The result has no request id and,
 // unless the client gave one, no seed. Parameters that nobody knows go into ignored; nil
 // refuses them. An error is an *Error.
@@ -17,7 +14,7 @@ func ParseChat(body []byte, ignored *Ignored) (*generationv1.Request, error) {
 	if err := p.parse(p.chatMember); err != nil {
 		return nil, err
 	}
-	return p.req, CheckChat(p.req)
+	return p.checked(checkChat)
 }
 
 // ParseCompletion reads the body of POST /v1/completions, as ParseChat does.
@@ -26,7 +23,7 @@ func ParseCompletion(body []byte, ignored *Ignored) (*generationv1.Request, erro
 	if err := p.parse(p.completionMember); err != nil {
 		return nil, err
 	}
-	return p.req, CheckCompletion(p.req)
+	return p.checked(checkCompletion)
 }
 
 // parser reads one request.
@@ -34,8 +31,11 @@ type parser struct {
 	reader
 	req *generationv1.Request
 
+	conversation                   *generationv1.Chat // nil until a parameter of it came
 	maxTokens, maxCompletionTokens *uint32
 	streamOptions                  bool
+	wantLogprobs                   bool
+	topLogprobs                    *uint32
 }
 
 func newParser(body []byte, ignored *Ignored) *parser {
@@ -52,7 +52,15 @@ func (p *parser) parse(member func(string) error) error {
 	return p.settle()
 }
 
-// settle checks what depends on more than one parameter.
+// checked gives the request once check, which knows what it holds together, agrees.
+func (p *parser) checked(check func(*generationv1.Request) error) (*generationv1.Request, error) {
+	if err := check(p.req); err != nil {
+		return nil, err
+	}
+	return p.req, nil
+}
+
+// settle puts together what is told in more than one parameter of JSON.
 func (p *parser) settle() error {
 	if p.maxTokens != nil && p.maxCompletionTokens != nil {
 		return bad("invalid_parameter_combination", "max_tokens",
@@ -66,125 +74,85 @@ func (p *parser) settle() error {
 		return bad("invalid_parameter_combination", "stream_options",
 			"The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	}
-	return nil
+	return p.settleLogprobs()
 }
 
-// shared reads the parameters that both endpoints have. Null is the default of each.
-func (p *parser) shared(name string) (known bool, err error) {
-	read, known := p.sharedReader(name)
-	if !known {
-		return false, nil
-	}
-	if null, err := p.null(); null || err != nil {
-		return true, err
-	}
-	return true, read()
-}
-
-func (p *parser) sharedReader(name string) (read func() error, known bool) {
-	switch name {
-	case "model":
-		return func() (err error) { p.req.Model, err = p.text(); return err }, true
-	case "stream":
-		return func() (err error) { p.req.Stream, err = p.boolean(); return err }, true
-	case "stream_options":
-		return p.readStreamOptions, true
-	case "stop":
-		return p.readStop, true
-	case "max_tokens":
-		return func() (err error) { p.maxTokens, err = p.tokens(); return err }, true
-	case "seed":
-		return p.readSeed, true
-	case "temperature":
-		return func() (err error) { p.req.Sampling.Temperature, err = p.float(0, 2); return err }, true
-	case "top_p":
-		return p.readTopP, true
-	case "top_k":
-		return p.readTopK, true
-	case "user":
-		return p.discardText, true
-	}
-	return nil, false
-}
-
-func (p *parser) discardText() error {
-	_, err := p.text()
-	return err
-}
-
-func (p *parser) tokens() (*uint32, error) {
-	v, err := p.integer(1, math.MaxUint32)
-	if err != nil {
-		return nil, err
-	}
-	tokens := uint32(v)
-	return &tokens, nil
-}
-
-func (p *parser) float(low, high float64) (*float32, error) {
-	v, err := p.decimal(low, high)
-	if err != nil {
-		return nil, err
-	}
-	f := toFloat32(v)
-	return &f, nil
-}
-
-func (p *parser) readTopP() error {
-	v, err := p.decimal(0, 1)
-	if err != nil {
-		return err
-	}
-	if err := checkTopP(v); err != nil {
-		return err
-	}
-	f := toFloat32(v)
-	p.req.Sampling.TopP = &f
-	return nil
-}
-
-func (p *parser) readTopK() error {
-	v, err := p.integer(0, math.MaxUint32)
-	if err != nil {
-		return err
-	}
-	k := uint32(v)
-	p.req.Sampling.TopK = &k
-	return nil
-}
-
-// readSeed takes any int64; a negative one is the key with the same bits.
-func (p *parser) readSeed() error {
-	v, err := p.integer(math.MinInt64, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	seed := uint64(v)
-	p.req.Sampling.Seed = &seed
-	return nil
-}
-
-func (p *parser) readStop() error {
-	if p.dec.PeekKind() != '[' {
-		tok, err := p.token()
-		if err != nil {
+// member reads a parameter of which null is the default. A nil read does not know its name;
+// then it is one of unbuilt, or unknown.
+func (p *parser) member(name string, read func() error, notBuilt func(string) (unbuilt, bool)) error {
+	if read != nil {
+		if null, err := p.null(); null || err != nil {
 			return err
 		}
-		if tok.Kind() != '"' {
-			return p.mistyped("a string or an array of strings", tok)
-		}
-		p.req.Limits.Stop = []string{tok.String()}
-		return nil
+		return read()
 	}
-	return p.array(func(i int) error {
-		if i == maxStop {
-			return bad("array_above_max_length", "stop",
-				"Invalid 'stop': array too long. Expected an array with maximum length %d, but got a longer one instead.", maxStop)
-		}
-		stop, err := p.text()
-		p.req.Limits.Stop = append(p.req.Limits.Stop, stop)
+	if u, ok := notBuilt(name); ok {
+		return p.onlyDefault(u)
+	}
+	return p.unknown(name)
+}
+
+// shared gives what reads a parameter that both endpoints have; nil for another.
+func (p *parser) shared(name string) func() error {
+	switch name {
+	case "model":
+		return p.setText(&p.req.Model)
+	case "stream":
+		return p.setFlag(&p.req.Stream)
+	case "stream_options":
+		return p.readStreamOptions
+	case "cache_salt":
+		return p.readCacheSalt
+	case "priority":
+		return p.readPriority
+	case "response_format":
+		return p.readResponseFormat
+	}
+	if read := p.sampling(name); read != nil {
+		return read
+	}
+	if read := p.limits(name); read != nil {
+		return read
+	}
+	if read := p.output(name); read != nil {
+		return read
+	}
+	return p.label(name)
+}
+
+func (p *parser) setText(to *string) func() error {
+	return func() (err error) { *to, err = p.text(); return err }
+}
+
+func (p *parser) setFlag(to *bool) func() error {
+	return func() (err error) { *to, err = p.boolean(); return err }
+}
+
+// setCount reads an integer between low and high.
+func (p *parser) setCount(to *uint32, low, high int64) func() error {
+	return func() error {
+		v, err := p.integer(low, high)
+		*to = uint32(v)
 		return err
-	})
+	}
+}
+
+func (p *parser) setOptionalCount(to **uint32, low, high int64) func() error {
+	return func() error {
+		v, err := p.integer(low, high)
+		count := uint32(v)
+		*to = &count
+		return err
+	}
+}
+
+func (p *parser) setFloat(to **float32, in *decimals) func() error {
+	return func() error {
+		v, err := p.decimal(in)
+		f := toFloat32(v)
+		*to = &f
+		return err
+	}
 }
 
 func (p *parser) readStreamOptions() error {
@@ -198,9 +166,44 @@ func (p *parser) readStreamOptions() error {
 			var err error
 			p.req.IncludeUsage, err = p.boolean()
 			return err
-		case "include_obfuscation":
+		case "include_obfuscation", "continuous_usage_stats":
 			return p.onlyDefault(unbuilt{want: "a boolean", kinds: "tf", defaults: []string{"false"}})
 		}
 		return p.unrecognized()
 	})
+}
+
+func (p *parser) readCacheSalt() error {
+	salt, err := p.text()
+	if err != nil {
+		return err
+	}
+	if salt == "" { // in a typed request this is none
+		return emptyString("cache_salt")
+	}
+	p.req.CacheSalt = salt
+	return nil
+}
+
+func (p *parser) readPriority() error {
+	v, err := p.integer(math.MinInt32, math.MaxInt32)
+	p.req.Priority = int32(v)
+	return err
+}
+
+// readResponseFormat takes the format that asks for nothing.
+func (p *parser) readResponseFormat() error {
+	typed := false
+	err := p.object(func(name string) error {
+		if name != "type" { // it belongs to a type that is not built
+			return bad("unsupported_value", "response_format",
+				"Unsupported value: 'response_format' supports only {\"type\": \"text\"} yet, but got '%s'.", clip(name))
+		}
+		typed = true
+		return p.onlyText("response_format")
+	})
+	if err == nil && !typed {
+		return missing("response_format.type")
+	}
+	return err
 }

@@ -40,16 +40,16 @@ func TestChatRequestsAreRead(t *testing.T) {
 				Sampling: &generationv1.Sampling{Seed: ptr(^uint64(0)), Temperature: ptr(float32(.5)), TopP: ptr(float32(.25)), TopK: ptr(uint32(40))},
 			}},
 		{"defaults and nulls of what is not built",
-			`{"model":"m","messages":[{"role":"user","content":"hi"}],"n":1,"tools":null,"functions":[],"tool_choice":"none",
-			"parallel_tool_calls":true,"frequency_penalty":0,"presence_penalty":-0.0,"logit_bias":{},"logprobs":false,"top_logprobs":null,
+			`{"model":"m","messages":[{"role":"user","content":"hi"}],"n":null,"tools":null,"functions":[],"tool_choice":"none",
+			"parallel_tool_calls":true,"frequency_penalty":null,"presence_penalty":null,"logit_bias":{},"logprobs":false,"top_logprobs":null,
 			"response_format":{"type":"text"},"store":false,"user":"u","metadata":{"a":"b"},"modalities":["text"],"audio":null,
 			"service_tier":"auto","reasoning_effort":null,"prediction":null,"verbosity":"medium","safety_identifier":"x","prompt_cache_key":null,
-			"min_p":0,"repetition_penalty":1.0,"min_tokens":0,"ignore_eos":false,"skip_special_tokens":true,"stop_token_ids":[],
-			"chat_template_kwargs":{},"continue_final_message":false,"add_generation_prompt":true,"cache_salt":null,
+			"min_p":null,"repetition_penalty":null,"min_tokens":0,"ignore_eos":false,"skip_special_tokens":true,"stop_token_ids":[],
+			"chat_template_kwargs":{},"continue_final_message":false,"add_generation_prompt":null,"cache_salt":null,
 			"stream":null,"stop":null,"seed":null,"temperature":null,"top_p":null,"max_tokens":null,"max_completion_tokens":null,"stream_options":null}`,
 			&generationv1.Request{Input: chat(hi)}},
 		{"a session", `{"model":"m","prompt_cache_key":"k","messages":[{"role":"user","content":"hi"}]}`, &generationv1.Request{Input: chat(hi), Session: "k"}},
-		{"n as 1.0", `{"model":"m","n":1.0,"messages":[{"role":"user","content":"hi"}]}`, &generationv1.Request{Input: chat(hi)}},
+		{"n as 1.0", `{"model":"m","n":1.0,"messages":[{"role":"user","content":"hi"}]}`, &generationv1.Request{Input: chat(hi), Choices: 1}},
 		{"text parts", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"text":"b","type":"text"}]}]}`,
 			&generationv1.Request{Input: chat(&generationv1.Message{Role: "user", Content: "a\nb"})}},
 		{"an assistant message as the SDK returns it",
@@ -81,7 +81,7 @@ func TestCompletionRequestsAreRead(t *testing.T) {
 		{"one text in an array", `{"model":"m","prompt":["hi"]}`, &generationv1.Request{Input: text}},
 		{"token ids", `{"model":"m","prompt":[0,1,49151,4294967295]}`, &generationv1.Request{Input: tokenIDs(0, 1, 49151, 4294967295)}},
 		{"token ids in an array", `{"model":"m","prompt":[[5,6]]}`, &generationv1.Request{Input: tokenIDs(5, 6)}},
-		{"defaults and nulls", `{"prompt":"hi","model":"m","best_of":1,"echo":false,"logprobs":null,"suffix":null,"n":null,"logit_bias":null,"user":null}`,
+		{"defaults and nulls", `{"prompt":"hi","model":"m","best_of":null,"echo":false,"logprobs":null,"suffix":null,"n":null,"logit_bias":null,"user":null}`,
 			&generationv1.Request{Input: text}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,26 +138,17 @@ func TestBadChatRequestsNameTheParameter(t *testing.T) {
 		{message(`{"role":"user","content":[{"type":"text","text":"x","cache":1}]}`), "messages[1].content[0].cache", "unknown_parameter", ""},
 		{message(`{"role":"user","content":"x","extra":1}`), "messages[1].extra", "unknown_parameter", ""},
 		{message(`{"role":"assistant","content":"x","tool_calls":[{}]}`), "messages[1].tool_calls", "unsupported_value", ""},
-		{with(`"repetition_penalty":1.1`), "repetition_penalty", "unsupported_value", ""},
-		{with(`"ignore_eos":true`), "ignore_eos", "unsupported_value", ""},
 		{with(`"guided_json":{}`), "guided_json", "unsupported_parameter", ""},
 		{with(`"frobnicate":1`), "frobnicate", "unknown_parameter", "Unrecognized request argument supplied: frobnicate"},
-		{with(`"n":2`), "n", "unsupported_value", "Only the default (1) or null"},
 		{with(`"n":"1"`), "n", "invalid_type", "expected an integer, but got a string"},
 		{with(`"tools":[{"type":"function"}]`), "tools", "unsupported_value", ""},
 		{with(`"tool_choice":"required"`), "tool_choice", "unsupported_value", ""},
 		{with(`"tool_choice":{"type":"function"}`), "tool_choice", "unsupported_value", ""},
-		{with(`"frequency_penalty":0.5`), "frequency_penalty", "unsupported_value", ""},
-		{with(`"presence_penalty":1e400`), "presence_penalty", "unsupported_value", ""},
-		{with(`"logit_bias":{"5":1}`), "logit_bias", "unsupported_value", ""},
-		{with(`"logprobs":true`), "logprobs", "unsupported_value", ""},
-		{with(`"top_logprobs":0`), "top_logprobs", "unsupported_parameter", ""},
 		{with(`"response_format":{"type":"json_object"}`), "response_format", "unsupported_value", "json_object"},
 		{with(`"response_format":{"json_schema":{},"type":"json_schema"}`), "response_format", "unsupported_value", "json_schema"},
 		{with(`"response_format":{}`), "response_format.type", "missing_required_parameter", ""},
 		{with(`"store":true`), "store", "unsupported_value", ""},
 		{with(`"modalities":["text","audio"]`), "modalities", "unsupported_value", "audio"},
-		{with(`"reasoning_effort":"low"`), "reasoning_effort", "unsupported_parameter", ""},
 		{with(`"metadata":{"a":1}`), "metadata.a", "invalid_type", ""},
 		{with(`"user":5`), "user", "invalid_type", ""},
 		{with(`"temperature":2.5`), "temperature", "decimal_above_max_value", "<= 2, but got 2.5"},
@@ -167,14 +158,13 @@ func TestBadChatRequestsNameTheParameter(t *testing.T) {
 		{with(`"temperature":"NaN"`), "temperature", "invalid_type", ""},
 		{with(`"top_p":0`), "top_p", "decimal_below_min_value", "> 0"},
 		{with(`"top_p":1.01`), "top_p", "decimal_above_max_value", ""},
-		{with(`"top_k":-1`), "top_k", "integer_below_min_value", ""},
 		{with(`"max_tokens":0`), "max_tokens", "integer_below_min_value", ">= 1, but got 0"},
 		{with(`"max_tokens":1.5`), "max_tokens", "invalid_type", "expected an integer, but got a decimal"},
 		{with(`"max_tokens":99999999999999999999999`), "max_tokens", "integer_above_max_value", ""},
 		{with(`"max_completion_tokens":-4`), "max_completion_tokens", "integer_below_min_value", ""},
 		{with(`"max_tokens":5,"max_completion_tokens":5`), "max_tokens", "invalid_parameter_combination", "same time"},
 		{with(`"seed":9223372036854775808`), "seed", "integer_above_max_value", ""},
-		{with(`"seed":1.0`), "seed", "invalid_type", ""},
+		{with(`"seed":1.5`), "seed", "invalid_type", ""},
 		{with(`"stream":"yes"`), "stream", "invalid_type", "expected a boolean"},
 		{with(`"stream_options":{"include_usage":true}`), "stream_options", "invalid_parameter_combination", "'stream' is enabled"},
 		{with(`"stream":true,"stream_options":{"include_usage":1}`), "stream_options.include_usage", "invalid_type", ""},
@@ -200,16 +190,11 @@ func TestBadCompletionRequestsNameTheParameter(t *testing.T) {
 		{with(`"prompt":""`), "prompt", "empty_string", ""},
 		{with(`"prompt":[]`), "prompt", "empty_array", ""},
 		{with(`"prompt":[[]]`), "prompt[0]", "empty_array", ""},
-		{with(`"prompt":["a","b"]`), "prompt", "unsupported_value", "several prompts"},
-		{with(`"prompt":[[1],[2]]`), "prompt", "unsupported_value", "several prompts"},
 		{with(`"prompt":[1,"a"]`), "prompt[1]", "invalid_type", "expected an integer"},
 		{with(`"prompt":[1,-2]`), "prompt[1]", "integer_below_min_value", ""},
 		{with(`"prompt":[4294967296]`), "prompt[0]", "integer_above_max_value", ""},
 		{with(`"prompt":[1.5]`), "prompt[0]", "invalid_type", ""},
 		{with(`"prompt":{}`), "prompt", "invalid_type", "a string or an array of token ids"},
-		{with(`"prompt":"x","echo":true`), "echo", "unsupported_value", ""},
-		{with(`"prompt":"x","best_of":2`), "best_of", "unsupported_value", ""},
-		{with(`"prompt":"x","logprobs":0`), "logprobs", "unsupported_parameter", ""},
 		{with(`"prompt":"x","suffix":"y"`), "suffix", "unsupported_value", ""},
 		{with(`"prompt":"x","max_completion_tokens":1`), "max_completion_tokens", "unknown_parameter", ""},
 		{with(`"prompt":"x",` + okMessages), "messages", "unknown_parameter", ""},
@@ -266,6 +251,9 @@ func TestBombsAreCheap(t *testing.T) {
 		"metadata":          `{"metadata":` + deep,
 		"content":           `{"messages":[{"content":` + deep,
 		"part":              `{"messages":[{"content":[{"x":` + deep,
+		"variables":         `{"chat_template_kwargs":{"a":` + deep,
+		"large variables":   `{"chat_template_kwargs":{"a":"` + deep + `"}}`,
+		"biases":            `{"logit_bias":{"1":` + deep,
 		"objects":           strings.Repeat(`{"messages":[`, n/16),
 	} {
 		var before, after runtime.MemStats
@@ -280,32 +268,6 @@ func TestBombsAreCheap(t *testing.T) {
 			t.Errorf("%s: %d bytes allocated for %d bytes of body", name, allocated, len(body))
 		}
 	}
-}
-
-// Whatever is accepted passes the check that typed requests pass, and whatever is refused
-// is an OpenAI error with a message.
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"model":"m",` + okMessages + `}`))
-	f.Add([]byte(`{"model":"m","prompt":[1,2,3],"stop":["a"],"temperature":1e0,"top_p":0.5,"n":1}`))
-	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\u00e9"}]}],"stream":true,"stream_options":{"include_usage":true}}`))
-	f.Add([]byte(`{"model":"m","prompt":[["a"]],"logit_bias":{},"tools":[]}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, parse := range []func([]byte, *Ignored) (*generationv1.Request, error){ParseChat, ParseCompletion} {
-			ignored := &Ignored{}
-			req, err := parse(body, ignored)
-			checkHeader(t, ignored.Header())
-			if err == nil {
-				if err := check(req); err != nil || req.GetInput() == nil {
-					t.Errorf("accepted %v: %v", req, err)
-				}
-				continue
-			}
-			var e *Error
-			if !errors.As(err, &e) || e.Message == "" || e.HTTPStatus < 400 || e.HTTPStatus > 499 {
-				t.Errorf("refused with %#v", err)
-			}
-		}
-	})
 }
 
 func BenchmarkParseChat(b *testing.B) {

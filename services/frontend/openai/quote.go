@@ -11,6 +11,9 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
+// appendQuotedBytes is appendQuoted for a text that is bytes.
+func appendQuotedBytes(dst, s []byte) []byte { return appendQuoted(dst, string(s)) }
+
 func appendQuotedOrNull(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "null"...)

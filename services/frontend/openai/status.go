@@ -92,7 +92,11 @@ func fromCode(st *status.Status, d details) *Error {
 		if message == "" {
 			message = st.Message()
 		}
-		return bad("", d.field, "%s", message)
+		code := ""
+		if d.field != "" {
+			code = "invalid_value"
+		}
+		return bad(code, d.field, "%s", message)
 	case codes.NotFound:
 		return Refuse(http.StatusNotFound, "model_not_found", "model", "%s", st.Message())
 	case codes.ResourceExhausted:

@@ -14,46 +14,47 @@ func ParseTokenize(body []byte, ignored *Ignored) (*frontendv1.TokenizeRequest, 
 	p := newParser(body, ignored)
 	out := &frontendv1.TokenizeRequest{}
 	err := p.whole(func(name string) error {
-		return p.optional(name, p.tokenizeReader(name, out))
+		return p.member(name, p.tokenizeReader(name, out), unbuiltTokenize)
 	})
 	if err != nil {
 		return nil, err
 	}
-	out.Request = &frontendv1.TokenizeRequest_Typed{Typed: p.req}
-	return out, CheckTokenize(p.req)
+	req, err := p.checked(checkTokenize)
+	if err != nil {
+		return nil, err
+	}
+	out.Request = &frontendv1.TokenizeRequest_Typed{Typed: req}
+	return out, nil
 }
 
-// optional reads a member unless it is null; a nil read knows none of its name.
-func (p *parser) optional(name string, read func() error) error {
-	if read == nil {
-		return p.unknown(name)
-	}
-	if null, err := p.null(); null || err != nil {
-		return err
-	}
-	return read()
-}
-
-// tokenizeReader gives what reads a parameter; nil for an unknown one.
+// tokenizeReader gives what reads a parameter; nil for an unknown one. How a conversation
+// becomes a prompt is told as for a chat.
 func (p *parser) tokenizeReader(name string, out *frontendv1.TokenizeRequest) func() error {
 	switch name {
 	case "model":
-		return func() (err error) { p.req.Model, err = p.text(); return err }
+		return p.setText(&p.req.Model)
 	case "prompt":
 		return p.only(func() error { return p.readPromptText("a string") })
 	case "messages":
 		return p.only(p.readMessages)
 	case "add_special_tokens":
-		return func() (err error) { out.AddSpecialTokens, err = p.flag(); return err }
-	case "add_generation_prompt":
-		return func() (err error) { out.AddGenerationPrompt, err = p.flag(); return err }
+		return func() error {
+			v, err := p.boolean()
+			out.AddSpecialTokens = &v
+			return err
+		}
 	case "return_token_strs":
-		return func() (err error) { out.ReturnTexts, err = p.boolean(); return err }
-	case "tools", "continue_final_message", "chat_template", "chat_template_kwargs":
-		u, _ := unbuiltChat(name)
-		return func() error { return p.onlyDefault(u) }
+		return p.setFlag(&out.ReturnTexts)
 	}
-	return nil
+	return p.template(name)
+}
+
+func unbuiltTokenize(name string) (unbuilt, bool) {
+	switch name {
+	case "tools", "chat_template":
+		return unbuiltChat(name)
+	}
+	return unbuilt{}, false
 }
 
 // only reads the input, of which there may be one.
@@ -66,20 +67,22 @@ func (p *parser) only(read func() error) func() error {
 	}
 }
 
-func (p *parser) flag() (*bool, error) {
-	v, err := p.boolean()
-	return &v, err
-}
-
 // CheckTokenize checks a request for tokens, wherever it came from. An error is an *Error.
 func CheckTokenize(req *generationv1.Request) error {
+	if err := checkTexts(req); err != nil {
+		return err
+	}
+	return checkTokenize(req)
+}
+
+func checkTokenize(req *generationv1.Request) error {
 	switch req.GetInput().(type) {
 	case *generationv1.Request_Chat:
-		return CheckChat(req)
+		return checkChat(req)
 	case *generationv1.Request_Text:
-		return check(req)
+		return check(req, 1)
 	}
-	if err := check(req); err != nil {
+	if err := check(req, 1); err != nil {
 		return err
 	}
 	return missing("prompt")
@@ -89,23 +92,31 @@ func CheckTokenize(req *generationv1.Request) error {
 func ParseDetokenize(body []byte, ignored *Ignored) (*generationv1.Request, error) {
 	p := newParser(body, ignored)
 	err := p.whole(func(name string) error {
+		var read func() error
 		switch name {
 		case "model":
-			return p.optional(name, func() (err error) { p.req.Model, err = p.text(); return err })
+			read = p.setText(&p.req.Model)
 		case "tokens":
-			return p.optional(name, p.readIDs)
+			read = p.readIDs
 		}
-		return p.unknown(name)
+		return p.member(name, read, func(string) (unbuilt, bool) { return unbuilt{}, false })
 	})
 	if err != nil {
 		return nil, err
 	}
-	return p.req, CheckDetokenize(p.req)
+	return p.checked(checkDetokenize)
 }
 
 // CheckDetokenize checks a request for the text of tokens, as CheckTokenize does.
 func CheckDetokenize(req *generationv1.Request) error {
-	if err := check(req); err != nil {
+	if err := checkTexts(req); err != nil {
+		return err
+	}
+	return checkDetokenize(req)
+}
+
+func checkDetokenize(req *generationv1.Request) error {
+	if err := check(req, 1); err != nil {
 		return err
 	}
 	if _, ok := req.GetInput().(*generationv1.Request_TokenIds); !ok {

@@ -18,12 +18,10 @@ type unbuilt struct {
 // unbuiltShared holds what both endpoints know and do not serve.
 func unbuiltShared(name string) (unbuilt, bool) {
 	switch name {
-	case "n":
-		return unbuilt{"an integer", "0", []string{"1"}}, true
-	case "frequency_penalty", "presence_penalty":
-		return unbuilt{"a decimal", "0", []string{"0"}}, true
-	case "logit_bias":
-		return unbuilt{"an object", "{", []string{"{}"}}, true
+	case "store":
+		return unbuilt{"a boolean", "tf", []string{"false"}}, true
+	case "service_tier":
+		return unbuilt{"a string", `"`, []string{`"auto"`, `"default"`}}, true
 	}
 	return unbuiltExtra(name)
 }
@@ -31,21 +29,19 @@ func unbuiltShared(name string) (unbuilt, bool) {
 // unbuiltExtra holds what other servers know beyond OpenAI and would change an answer.
 func unbuiltExtra(name string) (unbuilt, bool) {
 	switch name {
-	case "min_p", "typical_p":
-		return unbuilt{"a decimal", "0", []string{"0"}}, true
-	case "min_tokens", "priority":
-		return unbuilt{"an integer", "0", []string{"0"}}, true
-	case "repetition_penalty", "length_penalty":
+	case "typical_p":
+		return unbuilt{"a decimal", "0", []string{"0", "1"}}, true
+	case "length_penalty":
 		return unbuilt{"a decimal", "0", []string{"1"}}, true
-	case "ignore_eos", "use_beam_search", "include_stop_str_in_output", "return_token_ids", "return_tokens_as_token_ids":
+	case "use_beam_search", "return_tokens_as_token_ids":
 		return unbuilt{"a boolean", "tf", []string{"false"}}, true
-	case "skip_special_tokens", "spaces_between_special_tokens":
+	case "spaces_between_special_tokens":
 		return unbuilt{"a boolean", "tf", []string{"true"}}, true
-	case "stop_token_ids", "bad_words", "allowed_token_ids", "logits_processors":
+	case "bad_words", "allowed_token_ids", "logits_processors":
 		return unbuilt{"an array", "[", []string{"[]"}}, true
 	case "prompt_logprobs", "truncate_prompt_tokens":
 		return unbuilt{"an integer", "0", nil}, true
-	case "cache_salt", "guided_regex", "guided_grammar":
+	case "guided_regex", "guided_grammar", "structural_tag":
 		return unbuilt{"a string", `"`, nil}, true
 	case "guided_json":
 		return unbuilt{"a string or an object", `"{`, nil}, true
@@ -59,46 +55,30 @@ func unbuiltExtra(name string) (unbuilt, bool) {
 
 func unbuiltChat(name string) (unbuilt, bool) {
 	switch name {
-	case "tools", "functions":
+	case "tools", "functions", "documents":
 		return unbuilt{"an array", "[", []string{"[]"}}, true
 	case "tool_choice", "function_call":
 		return unbuilt{"a string or an object", `"{`, []string{`"none"`, `"auto"`}}, true
 	case "parallel_tool_calls":
 		return unbuilt{"a boolean", "tf", []string{"true"}}, true
-	case "logprobs", "store":
-		return unbuilt{"a boolean", "tf", []string{"false"}}, true
-	case "top_logprobs":
-		return unbuilt{"an integer", "0", nil}, true
-	case "audio", "prediction", "web_search_options", "moderation":
+	case "audio", "prediction", "web_search_options", "moderation", "prompt_cache_options":
 		return unbuilt{"an object", "{", nil}, true
-	case "reasoning_effort":
-		return unbuilt{"a string", `"`, nil}, true
 	case "verbosity":
 		return unbuilt{"a string", `"`, []string{`"medium"`}}, true
-	case "service_tier":
-		return unbuilt{"a string", `"`, []string{`"auto"`, `"default"`}}, true
 	case "prompt_cache_retention":
 		return unbuilt{"a string", `"`, []string{`"in_memory"`}}, true
-	case "add_generation_prompt":
-		return unbuilt{"a boolean", "tf", []string{"true"}}, true
-	case "continue_final_message", "add_special_tokens":
+	case "add_special_tokens", "echo":
 		return unbuilt{"a boolean", "tf", []string{"false"}}, true
+	case "best_of":
+		return unbuilt{"an integer", "0", []string{"1"}}, true
 	case "chat_template":
 		return unbuilt{"a string", `"`, nil}, true
-	case "chat_template_kwargs":
-		return unbuilt{"an object", "{", []string{"{}"}}, true
 	}
 	return unbuiltShared(name)
 }
 
 func unbuiltCompletion(name string) (unbuilt, bool) {
 	switch name {
-	case "best_of":
-		return unbuilt{"an integer", "0", []string{"1"}}, true
-	case "echo":
-		return unbuilt{"a boolean", "tf", []string{"false"}}, true
-	case "logprobs": // an integer here, and 0 asks for something
-		return unbuilt{"an integer", "0", nil}, true
 	case "suffix":
 		return unbuilt{"a string", `"`, []string{`""`}}, true
 	case "add_special_tokens":

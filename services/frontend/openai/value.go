@@ -32,17 +32,43 @@ func (r *reader) boolean() (bool, error) {
 	return tok.Bool(), nil
 }
 
-// decimal reads a number between low and high.
-func (r *reader) decimal(low, high float64) (float64, error) {
+// decimals is a range of decimals, and the parameter that has it.
+type decimals struct {
+	name      string
+	low, high float64
+	above     bool // low itself is out
+}
+
+// decimal reads a number of a range.
+func (r *reader) decimal(in *decimals) (float64, error) {
 	tok, err := r.token()
 	if err != nil {
 		return 0, err
 	}
 	if tok.Kind() != '0' {
-		return 0, r.mistyped("a decimal", tok)
+		return 0, mistyped(in.name, "a decimal", describe(tok))
 	}
 	v, _ := tok.Float() // out of range is ±Inf, which no bound admits
-	return v, checkDecimal(r.param, v, low, high)
+	return v, in.check(v)
+}
+
+// check makes sure that v is in the range.
+func (d *decimals) check(v float64) error {
+	switch {
+	case math.IsNaN(v):
+		return mistyped(d.name, "a decimal", "NaN")
+	case v < d.low || d.above && v == d.low:
+		than := ">="
+		if d.above {
+			than = ">"
+		}
+		return bad("decimal_below_min_value", d.name,
+			"Invalid '%s': decimal below minimum value. Expected a value %s %v, but got %v instead.", d.name, than, d.low, v)
+	case v > d.high:
+		return bad("decimal_above_max_value", d.name,
+			"Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %v instead.", d.name, d.high, v)
+	}
+	return nil
 }
 
 // integer reads an integer between low and high.
@@ -59,33 +85,36 @@ func (r *reader) integerOf(tok jsontext.Token, low, high int64) (int64, error) {
 		return 0, r.mistyped("an integer", tok)
 	}
 	v, err := tok.Int()
-	if errors.Is(err, strconv.ErrSyntax) {
+	if errors.Is(err, strconv.ErrSyntax) && !wholeNumber(tok) {
 		return 0, r.mistyped("an integer", tok)
 	}
-	if v < low || (err != nil && v < 0) {
-		return 0, bad("integer_below_min_value", r.param(),
-			"Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", r.param(), low, clip(tok.String()))
+	// What an int64 cannot hold is v at its limit, which a range may have as its own.
+	outside := errors.Is(err, strconv.ErrRange)
+	if v < low || outside && v < 0 {
+		return 0, belowMin(r.param(), low, clip(tok.String()))
 	}
-	if v > high || err != nil {
-		return 0, bad("integer_above_max_value", r.param(),
-			"Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", r.param(), high, clip(tok.String()))
+	if v > high || outside {
+		return 0, aboveMax(r.param(), high, clip(tok.String()))
 	}
 	return v, nil
 }
 
-// checkDecimal makes sure that v is a number from low to high.
-func checkDecimal(param func() string, v, low, high float64) error {
-	switch {
-	case math.IsNaN(v):
-		return mistyped(param(), "a decimal", "NaN")
-	case v < low:
-		return bad("decimal_below_min_value", param(),
-			"Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %v instead.", param(), low, v)
-	case v > high:
-		return bad("decimal_above_max_value", param(),
-			"Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %v instead.", param(), high, v)
-	}
-	return nil
+// wholeNumber tells whether a number with a fraction or an exponent is an integer all the
+// same, as 1.0 is to JSON. Beyond what a float64 tells apart it is not.
+func wholeNumber(tok jsontext.Token) bool {
+	const most = 1 << 53
+	f, _ := tok.Float()
+	return f == math.Trunc(f) && math.Abs(f) <= most
+}
+
+func belowMin(param string, low int64, got string) *Error {
+	return bad("integer_below_min_value", param,
+		"Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", param, low, got)
+}
+
+func aboveMax(param string, high int64, got string) *Error {
+	return bad("integer_above_max_value", param,
+		"Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", param, high, got)
 }
 
 // toFloat32 narrows v, but never to 0: for a probability 0 would mean something else.
