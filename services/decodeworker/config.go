@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/discovery"
 	"github.com/switchyard-llm/switchyard/libs/rpc"
@@ -82,6 +83,24 @@ func Open(ctx context.Context, cfg Config, shared worker.Shared, adjust ...func(
 		return nil, errors.Join(err, s.conns.Close(), p.Close())
 	}
 	return s, nil
+}
+
+// metInterval is how often Met looks.
+const metInterval = 10 * time.Millisecond
+
+// Met waits until the worker knows so many prefill workers that could do a job. Run must be
+// running.
+func (s *Service) Met(ctx context.Context, prefillWorkers int) error {
+	tick := time.NewTicker(metInterval)
+	defer tick.Stop()
+	for s.worker.prefillWorkers() < prefillWorkers {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("decode worker %s knows %d prefill workers, want %d: %w", s.process.ID, s.worker.prefillWorkers(), prefillWorkers, ctx.Err())
+		}
+	}
+	return nil
 }
 
 // Run serves until ctx ends and gives everything back.

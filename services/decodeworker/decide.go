@@ -41,6 +41,9 @@ func (g *generation) decide(ctx context.Context) decided {
 	if policy.Policy == disagg.Cost {
 		g.d.speeds.Decided(&decision)
 	}
+	if !span.IsRecording() {
+		return decided{Decision: decision, facts: f, at: at, busy: report.PrefillBusy + report.DecodeBusy}
+	}
 	span.SetAttributes(
 		attribute.String("policy", policy.Policy), attribute.String("reason", string(decision.Reason)),
 		attribute.Bool("remote", decision.Remote), attribute.Int("uncached_tokens", f.PromptTokens-f.CachedTokens),

@@ -3,6 +3,7 @@ package frontend
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/service"
@@ -27,6 +28,7 @@ type Config struct {
 	Keepalive      time.Duration `yaml:"keepalive" help:"longest silence within a stream before a comment is sent"`
 	QueueChunks    int           `yaml:"queue_chunks" help:"pieces of one answer that wait for a slow client; then its generation waits"`
 	Strict         bool          `yaml:"strict" help:"refuse parameters that nobody knows; else they are ignored, and the header X-Switchyard-Ignored names them"`
+	APIKeys        []string      `yaml:"api_keys" help:"keys of which an OpenAI client must send one as its bearer token; none: no key is asked for"`
 	CORSOrigins    []string      `yaml:"cors_origins" help:"origins of web pages that may use the API, such as https://chat.example.com; * for all, none if empty"`
 }
 
@@ -34,7 +36,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("frontend-0", "127.0.0.1:7001", 10*time.Second), HTTP: ":8000",
-		MaxBodyBytes: 4 << 20, MaxRequests: 1024, QueueChunks: 64, CORSOrigins: []string{},
+		MaxBodyBytes: 4 << 20, MaxRequests: 1024, QueueChunks: 64, APIKeys: []string{}, CORSOrigins: []string{},
 		RequestTimeout: 10 * time.Minute, StreamIdle: time.Minute, BodyTimeout: time.Minute, WriteTimeout: 30 * time.Second, Keepalive: 15 * time.Second,
 	}
 }
@@ -75,6 +77,11 @@ func (c Config) Validate() error {
 	}{{"first_token_timeout", c.FirstToken}, {"stream_idle_timeout", c.StreamIdle}} {
 		if limit.value < 0 {
 			return fmt.Errorf("%s is %v, want at least 0", limit.name, limit.value)
+		}
+	}
+	for i, key := range c.APIKeys {
+		if key == "" || strings.TrimSpace(key) != key {
+			return fmt.Errorf("api_keys is a list whose key %d is empty or has blanks around it, want none such", i+1)
 		}
 	}
 	for _, origin := range c.CORSOrigins {

@@ -23,6 +23,7 @@ import (
 type edge struct {
 	f       *Frontend
 	gateway http.Handler
+	keys    keys
 	metrics http.Handler // nil: served elsewhere
 }
 
@@ -31,7 +32,7 @@ func newEdge(f *Frontend) (*edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &edge{f: f, gateway: gateway, metrics: f.deps.Metrics}, nil
+	return &edge{f: f, gateway: gateway, keys: newKeys(f.cfg.APIKeys), metrics: f.deps.Metrics}, nil
 }
 
 // route is what the edge has to know of a path before the gateway routes it.
@@ -102,6 +103,9 @@ func (e *edge) exchange(w http.ResponseWriter, r *http.Request) {
 
 // serve reads the body where there may be one and calls the gateway.
 func (e *edge) serve(x *exchange, route route, r *http.Request) error {
+	if err := e.keys.check(x, r); err != nil {
+		return err
+	}
 	inner := r.WithContext(r.Context()) // a shallow copy
 	// The gateway would make metadata, deadlines and methods of what it finds here.
 	inner.Header = http.Header{}

@@ -3,6 +3,7 @@ package frontend
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -21,6 +22,16 @@ type instruments struct {
 	promptTokens     metric.Int64Counter
 	cachedTokens     metric.Int64Counter
 	completionTokens metric.Int64Counter
+
+	// Sets of attributes are made once: to make one takes longer than to count.
+	ends   sync.Map // ended → metric.MeasurementOption
+	models sync.Map // name → metric.MeasurementOption
+}
+
+// ended is how a request ended.
+type ended struct {
+	kind   string
+	status int
 }
 
 func newInstruments(provider metric.MeterProvider) (*instruments, error) {
@@ -56,7 +67,21 @@ func newInstruments(provider metric.MeterProvider) (*instruments, error) {
 
 // count notes a request that ended.
 func (i *instruments) count(ctx context.Context, kind string, status int) {
-	i.requests.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", kind), attribute.Int("status", status)))
+	with, ok := i.ends.Load(ended{kind, status})
+	if !ok {
+		with = metric.WithAttributeSet(attribute.NewSet(attribute.String("kind", kind), attribute.Int("status", status)))
+		i.ends.Store(ended{kind, status}, with)
+	}
+	i.requests.Add(ctx, 1, with.(metric.MeasurementOption))
+}
+
+func (i *instruments) ofModel(name string) metric.MeasurementOption {
+	with, ok := i.models.Load(name)
+	if !ok {
+		with = metric.WithAttributeSet(attribute.NewSet(attribute.String("model", name)))
+		i.models.Store(name, with)
+	}
+	return with.(metric.MeasurementOption)
 }
 
 // settled notes a request that the service answered. Only what the processor served has a
@@ -67,7 +92,7 @@ func (i *instruments) settled(ctx context.Context, o outcome) {
 	if end == nil {
 		return
 	}
-	model := metric.WithAttributes(attribute.String("model", end.GetModel()))
+	model := i.ofModel(end.GetModel())
 	i.duration.Record(ctx, o.elapsed.Seconds(), model)
 	i.timeToFirstToken.Record(ctx, o.timeToFirstToken().Seconds(), model)
 	if itl := o.interTokenLatency(); itl > 0 {

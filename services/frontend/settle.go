@@ -69,6 +69,12 @@ func (o outcome) failed() bool {
 
 func (s *server) logSettled(ctx context.Context, o outcome, failure *openai.Error) {
 	level := slog.LevelInfo
+	if failure != nil && o.status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("kind", o.a.kind.name), slog.Int("status", o.status),
 		slog.Duration("duration", o.elapsed),
@@ -87,9 +93,6 @@ func (s *server) logSettled(ctx context.Context, o outcome, failure *openai.Erro
 		attrs = append(attrs, slog.String("error", failure.Message))
 		if failure.Cause != nil {
 			attrs = append(attrs, slog.String("cause", failure.Cause.Error()))
-		}
-		if o.status >= http.StatusInternalServerError {
-			level = slog.LevelWarn
 		}
 	}
 	s.log.LogAttrs(ctx, level, "request ended", attrs...)

@@ -274,10 +274,10 @@ func (h *harness) open(t testing.TB, req *generationv1.Request) *answer {
 	return &answer{stream: stream}
 }
 
-// read reads n chunks.
+// read reads until n more chunks have come, or more that came with them.
 func (a *answer) read(t testing.TB, n int) {
 	t.Helper()
-	for range n {
+	for n += len(a.chunks); len(a.chunks) < n; {
 		if !a.next() {
 			t.Fatalf("the stream ended after %d chunks: %v", len(a.chunks), a.err)
 		}

@@ -21,7 +21,7 @@ import (
 type benchServeCmd struct {
 	URL      string   `help:"The server, any that speaks OpenAI's API." default:"http://127.0.0.1:8000" name:"url"`
 	Model    string   `help:"The model; the first that the server lists if empty."`
-	APIKey   string   `help:"Sent as a bearer token." name:"api-key"`
+	APIKey   string   `help:"Sent as a bearer token." name:"api-key" env:"SWITCHYARD_API_KEY"`
 	Header   []string `help:"A header to send, too; may be given several times." placeholder:"NAME:VALUE" sep:"none"`
 	Endpoint string   `help:"What is asked (${enum})." default:"chat" enum:"chat,completions"`
 	Stream   bool     `help:"Ask for a stream of events." default:"true" negatable:""`

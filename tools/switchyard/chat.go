@@ -15,6 +15,7 @@ import (
 // chatCmd talks to an OpenAI server. Each line is a conversation of its own.
 type chatCmd struct {
 	Prompt      []string `arg:"" optional:"" help:"What to say; lines from standard input if empty."`
+	APIKey      string   `help:"Sent as a bearer token." name:"api-key" env:"SWITCHYARD_API_KEY"`
 	URL         string   `help:"The server; found through --data if empty." placeholder:"URL"`
 	Data        string   `help:"Data folder of a running serve." default:"${data}" type:"path"`
 	Model       string   `help:"The model; the first that the server lists if empty."`
@@ -89,6 +90,9 @@ func (c *chatCmd) do(ctx context.Context, method, path string, body []byte) (*ht
 		return nil, fmt.Errorf("url is %q: %w", c.URL, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if c.APIKey != "" {
+		request.Header.Set("Authorization", "Bearer "+c.APIKey)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil || response.StatusCode == http.StatusOK {
 		return response, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard-llm/switchyard/libs/engine/cpu"
+	"github.com/switchyard-llm/switchyard/libs/tokenizer/testfiles"
 	"github.com/switchyard-llm/switchyard/libs/worker"
 	"github.com/switchyard-llm/switchyard/services/decodeworker"
 	"github.com/switchyard-llm/switchyard/services/prefillworker"
@@ -82,9 +83,14 @@ func (s *server) loadModel(ctx context.Context, m *served, source string) (err e
 }
 
 // loadSim makes the text side of a simulated model. An empty name becomes its shape's.
-func (s *server) loadSim(_ context.Context, m *served, shape string) (err error) {
+func (s *server) loadSim(ctx context.Context, m *served, shape string) (err error) {
 	run := *s.cmd.engine
 	run.Shape = shape
+	if slices.Contains(testfiles.Models(), run.Tokenizer) {
+		if run.Tokenizer, err = testfiles.Path(ctx, run.Tokenizer+".json"); err != nil {
+			return err
+		}
+	}
 	m.engine = &run
 	if m.text, err = processor.SimModel(shape, m.name, run.Tokenizer); err == nil {
 		m.name = m.text.Name
@@ -174,6 +180,7 @@ func (s *server) openModel(ctx context.Context, m *served) (parts []part, proces
 			return nil, nil, err
 		}
 		parts = append(parts, part{cfg.ID, decode.Run})
+		s.ready = append(s.ready, func(ctx context.Context) error { return decode.Met(ctx, s.cmd.Prefill*m.ranks()) })
 	}
 	cfg := processor.DefaultConfig()
 	cfg.ID, cfg.Listen = s.id(m.id("processor", 0)), "127.0.0.1:0"

