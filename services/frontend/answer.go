@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -99,16 +100,9 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 	for {
 		select {
 		case <-f.ready:
-			for p, ok := f.next(); ok; p, ok = f.next() {
-				choice, err := a.take(p)
-				if err != nil {
-					return err
-				}
-				silent.broken()
-				quiet = false
-				if err := out.chunk(a.own(p.chunk, choice)); err != nil {
-					return err
-				}
+			quiet = false
+			if err := a.pass(f, silent, out); err != nil {
+				return err
 			}
 			if over, err := f.over(); over {
 				return a.done(err, out)
@@ -129,6 +123,42 @@ func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error
 			return ctx.Err()
 		}
 	}
+}
+
+// passMost is how many chunks are passed on together at most.
+const passMost = 64
+
+// pass passes on what is there.
+func (a *answer) pass(f *feed, silent *silence, out sink) error {
+	for {
+		var chunks []*generationv1.Chunk
+		for len(chunks) < passMost {
+			p, ok := f.next()
+			if !ok {
+				break
+			}
+			choice, err := a.take(p)
+			if err != nil {
+				return cmp.Or(send(chunks, out), err)
+			}
+			chunks = append(chunks, a.own(p.chunk, choice))
+		}
+		if len(chunks) == 0 {
+			return nil
+		}
+		silent.broken()
+		if err := send(chunks, out); err != nil {
+			return err
+		}
+	}
+}
+
+// send passes chunks on, if there are any.
+func send(chunks []*generationv1.Chunk, out sink) error {
+	if len(chunks) == 0 {
+		return nil
+	}
+	return out.chunks(chunks)
 }
 
 // gather collects an answer and passes it on as a whole.

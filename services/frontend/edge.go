@@ -78,6 +78,7 @@ func (e *edge) exchange(w http.ResponseWriter, r *http.Request) {
 		id: newID(route.idPrefix), clientID: clientID(r), worker: r.Header.Get(workerHeader), start: time.Now(), status: http.StatusOK,
 		writer: w, wire: http.NewResponseController(w), cancel: cancel, writeTimeout: e.f.cfg.WriteTimeout,
 	}
+	defer x.lend()()
 	if r.ContentLength != 0 {
 		// It holds for whoever reads the body: also for the server, which reads the rest of
 		// one that was refused. Without deadlines, as in tests, there is nothing to wait for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
@@ -66,6 +67,27 @@ func exchangeOf(ctx context.Context) *exchange {
 func (x *exchange) follow(req *generationv1.Request, waiting func() bool) {
 	x.encoder.Answer(req)
 	x.waiting = waiting
+}
+
+// memory is what an exchange writes into.
+type memory struct{ buffer, message []byte }
+
+// memories are those of exchanges that have ended.
+var memories = sync.Pool{New: func() any { return &memory{} }}
+
+// keepBytes is the largest memory that is kept for another exchange.
+const keepBytes = 4 * flushBytes
+
+// lend gives the exchange the memory of one that has ended. What it returns takes it back, when
+// nothing is written any more.
+func (x *exchange) lend() (back func()) {
+	m := memories.Get().(*memory)
+	x.buffer, x.body.Data = m.buffer, m.message
+	return func() {
+		if m.buffer, m.message = x.buffer[:0], x.body.Data[:0]; cap(m.buffer)+cap(m.message) <= keepBytes {
+			memories.Put(m)
+		}
+	}
 }
 
 // Header implements http.ResponseWriter.

@@ -105,10 +105,12 @@ func TestTypedCallersGetTypedMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := m.GetChunk(); c != nil && (c.GetId() != "mine" || c.GetModel() != model || c.GetCreated() == nil) {
-			t.Errorf("chunk %v", c)
+		for _, c := range m.GetChunks().GetChunks() {
+			if c.GetId() != "mine" || c.GetModel() != model || c.GetCreated() == nil {
+				t.Errorf("chunk %v", c)
+			}
+			text.WriteString(c.GetText())
 		}
-		text.WriteString(m.GetChunk().GetText())
 		done = m.GetDone()
 	}
 	if text.String() != "a b" || done.GetUsage().GetCompletionTokens() != 2 || done.GetLast().GetId() != "mine" {

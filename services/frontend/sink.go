@@ -10,7 +10,7 @@ import (
 // sink is where the messages of an answer go; the two RPCs have messages of their own.
 type sink interface {
 	completion(*generationv1.Completion) error
-	chunk(*generationv1.Chunk) error
+	chunks([]*generationv1.Chunk) error
 	done(*frontendv1.Done) error
 	keepalive() error
 }
@@ -36,8 +36,8 @@ func (s chatSink) completion(c *generationv1.Completion) error {
 	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Completion{Completion: c}})
 }
 
-func (s chatSink) chunk(c *generationv1.Chunk) error {
-	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Chunk{Chunk: c}})
+func (s chatSink) chunks(c []*generationv1.Chunk) error {
+	return s.stream.Send(&frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Chunks{Chunks: &frontendv1.Chunks{Chunks: c}}})
 }
 
 func (s chatSink) done(d *frontendv1.Done) error {
@@ -58,8 +58,8 @@ func (s textSink) completion(c *generationv1.Completion) error {
 	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Completion{Completion: c}})
 }
 
-func (s textSink) chunk(c *generationv1.Chunk) error {
-	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Chunk{Chunk: c}})
+func (s textSink) chunks(c []*generationv1.Chunk) error {
+	return s.stream.Send(&frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Chunks{Chunks: &frontendv1.Chunks{Chunks: c}}})
 }
 
 func (s textSink) done(d *frontendv1.Done) error {

@@ -84,16 +84,14 @@ func (c *cluster) askTyped(ctx context.Context, typed *generationv1.Request, onC
 		if err != nil {
 			return a, err
 		}
-		chunk := m.GetChunk()
-		if chunk == nil {
-			continue
-		}
-		text.WriteString(chunk.GetText())
-		if onChunk != nil {
-			onChunk()
-		}
-		if chunk.GetFinishReason() != generationv1.FinishReason_FINISH_REASON_UNSPECIFIED {
-			a.finish, a.usage, a.served = chunk.GetFinishReason(), chunk.GetUsage(), chunk.GetServed()
+		for _, chunk := range m.GetChunks().GetChunks() {
+			text.WriteString(chunk.GetText())
+			if onChunk != nil {
+				onChunk()
+			}
+			if chunk.GetFinishReason() != generationv1.FinishReason_FINISH_REASON_UNSPECIFIED {
+				a.finish, a.usage, a.served = chunk.GetFinishReason(), chunk.GetUsage(), chunk.GetServed()
+			}
 		}
 	}
 }

@@ -56,20 +56,28 @@ func (r *rows) at(b block.ID, layer, row int) (key, value []byte) {
 	return r.bytes[offset:], r.bytes[offset+r.layout.BlockTokens*elem:]
 }
 
-func (r *rows) put(b block.ID, row int, t sequence.Token, state uint32) {
+// put writes tokens into rows from one on, after a state, and answers the next one.
+func (r *rows) put(b block.ID, row int, tokens []sequence.Token, state uint32) uint32 {
 	key, value := r.at(b, 0, row)
 	key1, value1 := r.at(b, 1, row)
 	if r.layout.ElemBytes > 2 {
-		binary.LittleEndian.PutUint32(key, t)
-		binary.LittleEndian.PutUint32(key1, ^t)
-		binary.LittleEndian.PutUint32(value, state)
-		binary.LittleEndian.PutUint32(value1, ^state)
-		return
+		for i, t := range tokens {
+			state = next(state, t)
+			binary.LittleEndian.PutUint32(key[4*i:], t)
+			binary.LittleEndian.PutUint32(key1[4*i:], ^t)
+			binary.LittleEndian.PutUint32(value[4*i:], state)
+			binary.LittleEndian.PutUint32(value1[4*i:], ^state)
+		}
+		return state
 	}
-	binary.LittleEndian.PutUint16(value, uint16(state))
-	binary.LittleEndian.PutUint16(value1, uint16(state>>16))
-	binary.LittleEndian.PutUint16(key, uint16(t))
-	binary.LittleEndian.PutUint16(key1, ^uint16(t))
+	for i, t := range tokens {
+		state = next(state, t)
+		binary.LittleEndian.PutUint16(value[2*i:], uint16(state))
+		binary.LittleEndian.PutUint16(value1[2*i:], uint16(state>>16))
+		binary.LittleEndian.PutUint16(key[2*i:], uint16(t))
+		binary.LittleEndian.PutUint16(key1[2*i:], ^uint16(t))
+	}
+	return state
 }
 
 // get reads a row; false if the layers do not agree.
@@ -145,17 +153,16 @@ func (r *rows) check(b block.ID, n int, state uint32, parent block.Hash) error {
 	return nil
 }
 
-// write puts a token into the row of a position, after a state, and answers the next one.
-func (r *rows) write(b block.ID, row int, t sequence.Token, state uint32) uint32 {
+// write puts tokens into rows of a block from one on, after a state, and answers the next one.
+func (r *rows) write(b block.ID, row int, tokens []sequence.Token, state uint32) uint32 {
 	k := &r.known[b]
 	if row == 0 {
 		old := k.hash
 		*k = known{from: state}
 		r.lost(old)
 	}
-	state = next(state, t)
-	r.put(b, row, t, state)
-	k.to, k.rows, k.fresh = state, int32(row+1), row == r.layout.BlockTokens-1
+	state = r.put(b, row, tokens, state)
+	k.to, k.rows, k.fresh = state, int32(row+len(tokens)), row+len(tokens) == r.layout.BlockTokens
 	return state
 }
 

@@ -119,25 +119,25 @@ func (s *Sim) compute(b *engine.Batch) (time.Duration, error) {
 func (s *Sim) write(segment *engine.Segment, state *uint32) load {
 	var found load
 	size, end := s.card.Layout.BlockTokens, segment.Start+len(segment.Tokens)
-	for i, t := range segment.Tokens {
-		position := segment.Start + i
-		b := segment.Blocks[position/size]
-		if position > 0 && position%size == 0 {
-			s.rows.known[segment.Blocks[position/size-1]].fresh = false
+	for position := segment.Start; position < end; {
+		at, row := position/size, position%size
+		b, n := segment.Blocks[at], min(size-row, end-position)
+		if at > 0 && row == 0 {
+			s.rows.known[segment.Blocks[at-1]].fresh = false
 		}
-		*state = s.rows.write(b, position%size, t, *state)
-		if s.tiers == nil || position%size < size-1 {
+		*state = s.rows.write(b, row, segment.Tokens[position-segment.Start:][:n], *state)
+		position += n
+		if s.tiers == nil || row+n < size {
 			continue
 		}
 		parent := segment.Root
-		if at := position / size; at > 0 {
+		if at > 0 {
 			parent = s.rows.known[segment.Blocks[at-1]].hash
 		}
 		s.rows.hash(b, parent)
-		first := position - size + 1
 		// One token of a prompt is always computed: its logits are wanted.
-		if first >= segment.Start && (segment.Logits == nil || position+1 < end) {
-			found.add(s.tiers.fetch(s.rows.known[b].hash, first, size))
+		if n == size && (segment.Logits == nil || position < end) {
+			found.add(s.tiers.fetch(s.rows.known[b].hash, position-size, size))
 		}
 	}
 	return found

@@ -62,8 +62,11 @@ func (e *Encoder) AppendChat(dst []byte, r *frontendv1.ChatCompletionsResponse) 
 	switch r := r.GetResponse().(type) {
 	case *frontendv1.ChatCompletionsResponse_Completion:
 		return e.appendWhole(dst, r.Completion, true)
-	case *frontendv1.ChatCompletionsResponse_Chunk:
-		return e.appendChatChunk(dst, r.Chunk)
+	case *frontendv1.ChatCompletionsResponse_Chunks:
+		for _, c := range r.Chunks.GetChunks() {
+			dst = e.appendChatChunk(dst, c)
+		}
+		return dst
 	case *frontendv1.ChatCompletionsResponse_Done:
 		return e.appendDone(dst, chatObject, r.Done)
 	case *frontendv1.ChatCompletionsResponse_Keepalive:
@@ -77,8 +80,11 @@ func (e *Encoder) AppendCompletion(dst []byte, r *frontendv1.CompletionsResponse
 	switch r := r.GetResponse().(type) {
 	case *frontendv1.CompletionsResponse_Completion:
 		return e.appendWhole(dst, r.Completion, false)
-	case *frontendv1.CompletionsResponse_Chunk:
-		return e.appendTextChunk(dst, r.Chunk)
+	case *frontendv1.CompletionsResponse_Chunks:
+		for _, c := range r.Chunks.GetChunks() {
+			dst = e.appendTextChunk(dst, c)
+		}
+		return dst
 	case *frontendv1.CompletionsResponse_Done:
 		return e.appendDone(dst, textObject, r.Done)
 	case *frontendv1.CompletionsResponse_Keepalive:

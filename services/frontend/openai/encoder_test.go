@@ -17,11 +17,11 @@ func piece(text string, finish generationv1.FinishReason) *generationv1.Chunk {
 }
 
 func chatChunk(c *generationv1.Chunk) *frontendv1.ChatCompletionsResponse {
-	return &frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Chunk{Chunk: c}}
+	return &frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Chunks{Chunks: &frontendv1.Chunks{Chunks: []*generationv1.Chunk{c}}}}
 }
 
 func textChunk(c *generationv1.Chunk) *frontendv1.CompletionsResponse {
-	return &frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Chunk{Chunk: c}}
+	return &frontendv1.CompletionsResponse{Response: &frontendv1.CompletionsResponse_Chunks{Chunks: &frontendv1.Chunks{Chunks: []*generationv1.Chunk{c}}}}
 }
 
 const (

@@ -117,7 +117,7 @@ type ChatCompletionsResponse struct {
 	// Types that are valid to be assigned to Response:
 	//
 	//	*ChatCompletionsResponse_Completion
-	//	*ChatCompletionsResponse_Chunk
+	//	*ChatCompletionsResponse_Chunks
 	//	*ChatCompletionsResponse_Done
 	//	*ChatCompletionsResponse_Keepalive
 	Response      isChatCompletionsResponse_Response `protobuf_oneof:"response"`
@@ -171,10 +171,10 @@ func (x *ChatCompletionsResponse) GetCompletion() *v1.Completion {
 	return nil
 }
 
-func (x *ChatCompletionsResponse) GetChunk() *v1.Chunk {
+func (x *ChatCompletionsResponse) GetChunks() *Chunks {
 	if x != nil {
-		if x, ok := x.Response.(*ChatCompletionsResponse_Chunk); ok {
-			return x.Chunk
+		if x, ok := x.Response.(*ChatCompletionsResponse_Chunks); ok {
+			return x.Chunks
 		}
 	}
 	return nil
@@ -207,9 +207,9 @@ type ChatCompletionsResponse_Completion struct {
 	Completion *v1.Completion `protobuf:"bytes,1,opt,name=completion,proto3,oneof"`
 }
 
-type ChatCompletionsResponse_Chunk struct {
-	// A piece of a stream.
-	Chunk *v1.Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+type ChatCompletionsResponse_Chunks struct {
+	// Pieces of a stream.
+	Chunks *Chunks `protobuf:"bytes,2,opt,name=chunks,proto3,oneof"`
 }
 
 type ChatCompletionsResponse_Done struct {
@@ -224,7 +224,7 @@ type ChatCompletionsResponse_Keepalive struct {
 
 func (*ChatCompletionsResponse_Completion) isChatCompletionsResponse_Response() {}
 
-func (*ChatCompletionsResponse_Chunk) isChatCompletionsResponse_Response() {}
+func (*ChatCompletionsResponse_Chunks) isChatCompletionsResponse_Response() {}
 
 func (*ChatCompletionsResponse_Done) isChatCompletionsResponse_Response() {}
 
@@ -321,7 +321,7 @@ type CompletionsResponse struct {
 	// Types that are valid to be assigned to Response:
 	//
 	//	*CompletionsResponse_Completion
-	//	*CompletionsResponse_Chunk
+	//	*CompletionsResponse_Chunks
 	//	*CompletionsResponse_Done
 	//	*CompletionsResponse_Keepalive
 	Response      isCompletionsResponse_Response `protobuf_oneof:"response"`
@@ -375,10 +375,10 @@ func (x *CompletionsResponse) GetCompletion() *v1.Completion {
 	return nil
 }
 
-func (x *CompletionsResponse) GetChunk() *v1.Chunk {
+func (x *CompletionsResponse) GetChunks() *Chunks {
 	if x != nil {
-		if x, ok := x.Response.(*CompletionsResponse_Chunk); ok {
-			return x.Chunk
+		if x, ok := x.Response.(*CompletionsResponse_Chunks); ok {
+			return x.Chunks
 		}
 	}
 	return nil
@@ -411,9 +411,9 @@ type CompletionsResponse_Completion struct {
 	Completion *v1.Completion `protobuf:"bytes,1,opt,name=completion,proto3,oneof"`
 }
 
-type CompletionsResponse_Chunk struct {
-	// A piece of a stream.
-	Chunk *v1.Chunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+type CompletionsResponse_Chunks struct {
+	// Pieces of a stream.
+	Chunks *Chunks `protobuf:"bytes,2,opt,name=chunks,proto3,oneof"`
 }
 
 type CompletionsResponse_Done struct {
@@ -428,11 +428,57 @@ type CompletionsResponse_Keepalive struct {
 
 func (*CompletionsResponse_Completion) isCompletionsResponse_Response() {}
 
-func (*CompletionsResponse_Chunk) isCompletionsResponse_Response() {}
+func (*CompletionsResponse_Chunks) isCompletionsResponse_Response() {}
 
 func (*CompletionsResponse_Done) isCompletionsResponse_Response() {}
 
 func (*CompletionsResponse_Keepalive) isCompletionsResponse_Response() {}
+
+// Chunks are the next pieces of a stream, those that were there together.
+type Chunks struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one; those of a choice are in order.
+	Chunks        []*v1.Chunk `protobuf:"bytes,1,rep,name=chunks,proto3" json:"chunks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Chunks) Reset() {
+	*x = Chunks{}
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Chunks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Chunks) ProtoMessage() {}
+
+func (x *Chunks) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Chunks.ProtoReflect.Descriptor instead.
+func (*Chunks) Descriptor() ([]byte, []int) {
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Chunks) GetChunks() []*v1.Chunk {
+	if x != nil {
+		return x.Chunks
+	}
+	return nil
+}
 
 // Done ends a stream.
 type Done struct {
@@ -447,7 +493,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[4]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +505,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[4]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +518,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Done) GetUsage() *v1.Usage {
@@ -498,7 +544,7 @@ type Keepalive struct {
 
 func (x *Keepalive) Reset() {
 	*x = Keepalive{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[5]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +556,7 @@ func (x *Keepalive) String() string {
 func (*Keepalive) ProtoMessage() {}
 
 func (x *Keepalive) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[5]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +569,7 @@ func (x *Keepalive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keepalive.ProtoReflect.Descriptor instead.
 func (*Keepalive) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{6}
 }
 
 // TokenizeRequest comes in one of two dialects.
@@ -545,7 +591,7 @@ type TokenizeRequest struct {
 
 func (x *TokenizeRequest) Reset() {
 	*x = TokenizeRequest{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +603,7 @@ func (x *TokenizeRequest) String() string {
 func (*TokenizeRequest) ProtoMessage() {}
 
 func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[6]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +616,7 @@ func (x *TokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeRequest.ProtoReflect.Descriptor instead.
 func (*TokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TokenizeRequest) GetRequest() isTokenizeRequest_Request {
@@ -646,7 +692,7 @@ type TokenizeResponse struct {
 
 func (x *TokenizeResponse) Reset() {
 	*x = TokenizeResponse{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +704,7 @@ func (x *TokenizeResponse) String() string {
 func (*TokenizeResponse) ProtoMessage() {}
 
 func (x *TokenizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[7]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +717,7 @@ func (x *TokenizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenizeResponse.ProtoReflect.Descriptor instead.
 func (*TokenizeResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TokenizeResponse) GetTokens() []uint32 {
@@ -709,7 +755,7 @@ type DetokenizeRequest struct {
 
 func (x *DetokenizeRequest) Reset() {
 	*x = DetokenizeRequest{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +767,7 @@ func (x *DetokenizeRequest) String() string {
 func (*DetokenizeRequest) ProtoMessage() {}
 
 func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[8]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +780,7 @@ func (x *DetokenizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeRequest.ProtoReflect.Descriptor instead.
 func (*DetokenizeRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DetokenizeRequest) GetRequest() isDetokenizeRequest_Request {
@@ -791,7 +837,7 @@ type DetokenizeResponse struct {
 
 func (x *DetokenizeResponse) Reset() {
 	*x = DetokenizeResponse{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +849,7 @@ func (x *DetokenizeResponse) String() string {
 func (*DetokenizeResponse) ProtoMessage() {}
 
 func (x *DetokenizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[9]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +862,7 @@ func (x *DetokenizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DetokenizeResponse.ProtoReflect.Descriptor instead.
 func (*DetokenizeResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DetokenizeResponse) GetText() string {
@@ -835,7 +881,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +893,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[10]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +906,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{11}
 }
 
 // ListModelsResponse lists models by name.
@@ -873,7 +919,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +931,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[11]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +944,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -919,7 +965,7 @@ type RetrieveModelRequest struct {
 
 func (x *RetrieveModelRequest) Reset() {
 	*x = RetrieveModelRequest{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[12]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +977,7 @@ func (x *RetrieveModelRequest) String() string {
 func (*RetrieveModelRequest) ProtoMessage() {}
 
 func (x *RetrieveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[12]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +990,7 @@ func (x *RetrieveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetrieveModelRequest.ProtoReflect.Descriptor instead.
 func (*RetrieveModelRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RetrieveModelRequest) GetModel() string {
@@ -964,7 +1010,7 @@ type RetrieveModelResponse struct {
 
 func (x *RetrieveModelResponse) Reset() {
 	*x = RetrieveModelResponse{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[13]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1022,7 @@ func (x *RetrieveModelResponse) String() string {
 func (*RetrieveModelResponse) ProtoMessage() {}
 
 func (x *RetrieveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[13]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1035,7 @@ func (x *RetrieveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetrieveModelResponse.ProtoReflect.Descriptor instead.
 func (*RetrieveModelResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RetrieveModelResponse) GetModel() *Model {
@@ -1016,7 +1062,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[14]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1074,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[14]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1087,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Model) GetId() string {
@@ -1091,7 +1137,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[15]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1149,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[15]
+	mi := &file_switchyard_frontend_v1_frontend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1162,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_frontend_v1_frontend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ErrorDetail) GetHttpStatus() int32 {
@@ -1162,12 +1208,12 @@ const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\x16ChatCompletionsRequest\x12\x14\n" +
 	"\x04json\x18\x01 \x01(\fH\x00R\x04json\x129\n" +
 	"\x05typed\x18\x02 \x01(\v2!.switchyard.generation.v1.RequestH\x00R\x05typedB\t\n" +
-	"\arequest\"\x9d\x02\n" +
+	"\arequest\"\x9e\x02\n" +
 	"\x17ChatCompletionsResponse\x12F\n" +
 	"\n" +
 	"completion\x18\x01 \x01(\v2$.switchyard.generation.v1.CompletionH\x00R\n" +
-	"completion\x127\n" +
-	"\x05chunk\x18\x02 \x01(\v2\x1f.switchyard.generation.v1.ChunkH\x00R\x05chunk\x122\n" +
+	"completion\x128\n" +
+	"\x06chunks\x18\x02 \x01(\v2\x1e.switchyard.frontend.v1.ChunksH\x00R\x06chunks\x122\n" +
 	"\x04done\x18\x03 \x01(\v2\x1c.switchyard.frontend.v1.DoneH\x00R\x04done\x12A\n" +
 	"\tkeepalive\x18\x04 \x01(\v2!.switchyard.frontend.v1.KeepaliveH\x00R\tkeepaliveB\n" +
 	"\n" +
@@ -1175,16 +1221,18 @@ const file_switchyard_frontend_v1_frontend_proto_rawDesc = "" +
 	"\x12CompletionsRequest\x12\x14\n" +
 	"\x04json\x18\x01 \x01(\fH\x00R\x04json\x129\n" +
 	"\x05typed\x18\x02 \x01(\v2!.switchyard.generation.v1.RequestH\x00R\x05typedB\t\n" +
-	"\arequest\"\x99\x02\n" +
+	"\arequest\"\x9a\x02\n" +
 	"\x13CompletionsResponse\x12F\n" +
 	"\n" +
 	"completion\x18\x01 \x01(\v2$.switchyard.generation.v1.CompletionH\x00R\n" +
-	"completion\x127\n" +
-	"\x05chunk\x18\x02 \x01(\v2\x1f.switchyard.generation.v1.ChunkH\x00R\x05chunk\x122\n" +
+	"completion\x128\n" +
+	"\x06chunks\x18\x02 \x01(\v2\x1e.switchyard.frontend.v1.ChunksH\x00R\x06chunks\x122\n" +
 	"\x04done\x18\x03 \x01(\v2\x1c.switchyard.frontend.v1.DoneH\x00R\x04done\x12A\n" +
 	"\tkeepalive\x18\x04 \x01(\v2!.switchyard.frontend.v1.KeepaliveH\x00R\tkeepaliveB\n" +
 	"\n" +
-	"\bresponse\"r\n" +
+	"\bresponse\"A\n" +
+	"\x06Chunks\x127\n" +
+	"\x06chunks\x18\x01 \x03(\v2\x1f.switchyard.generation.v1.ChunkR\x06chunks\"r\n" +
 	"\x04Done\x125\n" +
 	"\x05usage\x18\x01 \x01(\v2\x1f.switchyard.generation.v1.UsageR\x05usage\x123\n" +
 	"\x04last\x18\x02 \x01(\v2\x1f.switchyard.generation.v1.ChunkR\x04last\"\v\n" +
@@ -1253,63 +1301,65 @@ func file_switchyard_frontend_v1_frontend_proto_rawDescGZIP() []byte {
 	return file_switchyard_frontend_v1_frontend_proto_rawDescData
 }
 
-var file_switchyard_frontend_v1_frontend_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_switchyard_frontend_v1_frontend_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_switchyard_frontend_v1_frontend_proto_goTypes = []any{
 	(*ChatCompletionsRequest)(nil),  // 0: switchyard.frontend.v1.ChatCompletionsRequest
 	(*ChatCompletionsResponse)(nil), // 1: switchyard.frontend.v1.ChatCompletionsResponse
 	(*CompletionsRequest)(nil),      // 2: switchyard.frontend.v1.CompletionsRequest
 	(*CompletionsResponse)(nil),     // 3: switchyard.frontend.v1.CompletionsResponse
-	(*Done)(nil),                    // 4: switchyard.frontend.v1.Done
-	(*Keepalive)(nil),               // 5: switchyard.frontend.v1.Keepalive
-	(*TokenizeRequest)(nil),         // 6: switchyard.frontend.v1.TokenizeRequest
-	(*TokenizeResponse)(nil),        // 7: switchyard.frontend.v1.TokenizeResponse
-	(*DetokenizeRequest)(nil),       // 8: switchyard.frontend.v1.DetokenizeRequest
-	(*DetokenizeResponse)(nil),      // 9: switchyard.frontend.v1.DetokenizeResponse
-	(*ListModelsRequest)(nil),       // 10: switchyard.frontend.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),      // 11: switchyard.frontend.v1.ListModelsResponse
-	(*RetrieveModelRequest)(nil),    // 12: switchyard.frontend.v1.RetrieveModelRequest
-	(*RetrieveModelResponse)(nil),   // 13: switchyard.frontend.v1.RetrieveModelResponse
-	(*Model)(nil),                   // 14: switchyard.frontend.v1.Model
-	(*ErrorDetail)(nil),             // 15: switchyard.frontend.v1.ErrorDetail
-	(*v1.Request)(nil),              // 16: switchyard.generation.v1.Request
-	(*v1.Completion)(nil),           // 17: switchyard.generation.v1.Completion
-	(*v1.Chunk)(nil),                // 18: switchyard.generation.v1.Chunk
-	(*v1.Usage)(nil),                // 19: switchyard.generation.v1.Usage
+	(*Chunks)(nil),                  // 4: switchyard.frontend.v1.Chunks
+	(*Done)(nil),                    // 5: switchyard.frontend.v1.Done
+	(*Keepalive)(nil),               // 6: switchyard.frontend.v1.Keepalive
+	(*TokenizeRequest)(nil),         // 7: switchyard.frontend.v1.TokenizeRequest
+	(*TokenizeResponse)(nil),        // 8: switchyard.frontend.v1.TokenizeResponse
+	(*DetokenizeRequest)(nil),       // 9: switchyard.frontend.v1.DetokenizeRequest
+	(*DetokenizeResponse)(nil),      // 10: switchyard.frontend.v1.DetokenizeResponse
+	(*ListModelsRequest)(nil),       // 11: switchyard.frontend.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 12: switchyard.frontend.v1.ListModelsResponse
+	(*RetrieveModelRequest)(nil),    // 13: switchyard.frontend.v1.RetrieveModelRequest
+	(*RetrieveModelResponse)(nil),   // 14: switchyard.frontend.v1.RetrieveModelResponse
+	(*Model)(nil),                   // 15: switchyard.frontend.v1.Model
+	(*ErrorDetail)(nil),             // 16: switchyard.frontend.v1.ErrorDetail
+	(*v1.Request)(nil),              // 17: switchyard.generation.v1.Request
+	(*v1.Completion)(nil),           // 18: switchyard.generation.v1.Completion
+	(*v1.Chunk)(nil),                // 19: switchyard.generation.v1.Chunk
+	(*v1.Usage)(nil),                // 20: switchyard.generation.v1.Usage
 }
 var file_switchyard_frontend_v1_frontend_proto_depIdxs = []int32{
-	16, // 0: switchyard.frontend.v1.ChatCompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
-	17, // 1: switchyard.frontend.v1.ChatCompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
-	18, // 2: switchyard.frontend.v1.ChatCompletionsResponse.chunk:type_name -> switchyard.generation.v1.Chunk
-	4,  // 3: switchyard.frontend.v1.ChatCompletionsResponse.done:type_name -> switchyard.frontend.v1.Done
-	5,  // 4: switchyard.frontend.v1.ChatCompletionsResponse.keepalive:type_name -> switchyard.frontend.v1.Keepalive
-	16, // 5: switchyard.frontend.v1.CompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
-	17, // 6: switchyard.frontend.v1.CompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
-	18, // 7: switchyard.frontend.v1.CompletionsResponse.chunk:type_name -> switchyard.generation.v1.Chunk
-	4,  // 8: switchyard.frontend.v1.CompletionsResponse.done:type_name -> switchyard.frontend.v1.Done
-	5,  // 9: switchyard.frontend.v1.CompletionsResponse.keepalive:type_name -> switchyard.frontend.v1.Keepalive
-	19, // 10: switchyard.frontend.v1.Done.usage:type_name -> switchyard.generation.v1.Usage
-	18, // 11: switchyard.frontend.v1.Done.last:type_name -> switchyard.generation.v1.Chunk
-	16, // 12: switchyard.frontend.v1.TokenizeRequest.typed:type_name -> switchyard.generation.v1.Request
-	16, // 13: switchyard.frontend.v1.DetokenizeRequest.typed:type_name -> switchyard.generation.v1.Request
-	14, // 14: switchyard.frontend.v1.ListModelsResponse.models:type_name -> switchyard.frontend.v1.Model
-	14, // 15: switchyard.frontend.v1.RetrieveModelResponse.model:type_name -> switchyard.frontend.v1.Model
-	0,  // 16: switchyard.frontend.v1.Frontend.ChatCompletions:input_type -> switchyard.frontend.v1.ChatCompletionsRequest
-	2,  // 17: switchyard.frontend.v1.Frontend.Completions:input_type -> switchyard.frontend.v1.CompletionsRequest
-	6,  // 18: switchyard.frontend.v1.Frontend.Tokenize:input_type -> switchyard.frontend.v1.TokenizeRequest
-	8,  // 19: switchyard.frontend.v1.Frontend.Detokenize:input_type -> switchyard.frontend.v1.DetokenizeRequest
-	10, // 20: switchyard.frontend.v1.Frontend.ListModels:input_type -> switchyard.frontend.v1.ListModelsRequest
-	12, // 21: switchyard.frontend.v1.Frontend.RetrieveModel:input_type -> switchyard.frontend.v1.RetrieveModelRequest
-	1,  // 22: switchyard.frontend.v1.Frontend.ChatCompletions:output_type -> switchyard.frontend.v1.ChatCompletionsResponse
-	3,  // 23: switchyard.frontend.v1.Frontend.Completions:output_type -> switchyard.frontend.v1.CompletionsResponse
-	7,  // 24: switchyard.frontend.v1.Frontend.Tokenize:output_type -> switchyard.frontend.v1.TokenizeResponse
-	9,  // 25: switchyard.frontend.v1.Frontend.Detokenize:output_type -> switchyard.frontend.v1.DetokenizeResponse
-	11, // 26: switchyard.frontend.v1.Frontend.ListModels:output_type -> switchyard.frontend.v1.ListModelsResponse
-	13, // 27: switchyard.frontend.v1.Frontend.RetrieveModel:output_type -> switchyard.frontend.v1.RetrieveModelResponse
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	17, // 0: switchyard.frontend.v1.ChatCompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
+	18, // 1: switchyard.frontend.v1.ChatCompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
+	4,  // 2: switchyard.frontend.v1.ChatCompletionsResponse.chunks:type_name -> switchyard.frontend.v1.Chunks
+	5,  // 3: switchyard.frontend.v1.ChatCompletionsResponse.done:type_name -> switchyard.frontend.v1.Done
+	6,  // 4: switchyard.frontend.v1.ChatCompletionsResponse.keepalive:type_name -> switchyard.frontend.v1.Keepalive
+	17, // 5: switchyard.frontend.v1.CompletionsRequest.typed:type_name -> switchyard.generation.v1.Request
+	18, // 6: switchyard.frontend.v1.CompletionsResponse.completion:type_name -> switchyard.generation.v1.Completion
+	4,  // 7: switchyard.frontend.v1.CompletionsResponse.chunks:type_name -> switchyard.frontend.v1.Chunks
+	5,  // 8: switchyard.frontend.v1.CompletionsResponse.done:type_name -> switchyard.frontend.v1.Done
+	6,  // 9: switchyard.frontend.v1.CompletionsResponse.keepalive:type_name -> switchyard.frontend.v1.Keepalive
+	19, // 10: switchyard.frontend.v1.Chunks.chunks:type_name -> switchyard.generation.v1.Chunk
+	20, // 11: switchyard.frontend.v1.Done.usage:type_name -> switchyard.generation.v1.Usage
+	19, // 12: switchyard.frontend.v1.Done.last:type_name -> switchyard.generation.v1.Chunk
+	17, // 13: switchyard.frontend.v1.TokenizeRequest.typed:type_name -> switchyard.generation.v1.Request
+	17, // 14: switchyard.frontend.v1.DetokenizeRequest.typed:type_name -> switchyard.generation.v1.Request
+	15, // 15: switchyard.frontend.v1.ListModelsResponse.models:type_name -> switchyard.frontend.v1.Model
+	15, // 16: switchyard.frontend.v1.RetrieveModelResponse.model:type_name -> switchyard.frontend.v1.Model
+	0,  // 17: switchyard.frontend.v1.Frontend.ChatCompletions:input_type -> switchyard.frontend.v1.ChatCompletionsRequest
+	2,  // 18: switchyard.frontend.v1.Frontend.Completions:input_type -> switchyard.frontend.v1.CompletionsRequest
+	7,  // 19: switchyard.frontend.v1.Frontend.Tokenize:input_type -> switchyard.frontend.v1.TokenizeRequest
+	9,  // 20: switchyard.frontend.v1.Frontend.Detokenize:input_type -> switchyard.frontend.v1.DetokenizeRequest
+	11, // 21: switchyard.frontend.v1.Frontend.ListModels:input_type -> switchyard.frontend.v1.ListModelsRequest
+	13, // 22: switchyard.frontend.v1.Frontend.RetrieveModel:input_type -> switchyard.frontend.v1.RetrieveModelRequest
+	1,  // 23: switchyard.frontend.v1.Frontend.ChatCompletions:output_type -> switchyard.frontend.v1.ChatCompletionsResponse
+	3,  // 24: switchyard.frontend.v1.Frontend.Completions:output_type -> switchyard.frontend.v1.CompletionsResponse
+	8,  // 25: switchyard.frontend.v1.Frontend.Tokenize:output_type -> switchyard.frontend.v1.TokenizeResponse
+	10, // 26: switchyard.frontend.v1.Frontend.Detokenize:output_type -> switchyard.frontend.v1.DetokenizeResponse
+	12, // 27: switchyard.frontend.v1.Frontend.ListModels:output_type -> switchyard.frontend.v1.ListModelsResponse
+	14, // 28: switchyard.frontend.v1.Frontend.RetrieveModel:output_type -> switchyard.frontend.v1.RetrieveModelResponse
+	23, // [23:29] is the sub-list for method output_type
+	17, // [17:23] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_frontend_v1_frontend_proto_init() }
@@ -1323,7 +1373,7 @@ func file_switchyard_frontend_v1_frontend_proto_init() {
 	}
 	file_switchyard_frontend_v1_frontend_proto_msgTypes[1].OneofWrappers = []any{
 		(*ChatCompletionsResponse_Completion)(nil),
-		(*ChatCompletionsResponse_Chunk)(nil),
+		(*ChatCompletionsResponse_Chunks)(nil),
 		(*ChatCompletionsResponse_Done)(nil),
 		(*ChatCompletionsResponse_Keepalive)(nil),
 	}
@@ -1333,15 +1383,15 @@ func file_switchyard_frontend_v1_frontend_proto_init() {
 	}
 	file_switchyard_frontend_v1_frontend_proto_msgTypes[3].OneofWrappers = []any{
 		(*CompletionsResponse_Completion)(nil),
-		(*CompletionsResponse_Chunk)(nil),
+		(*CompletionsResponse_Chunks)(nil),
 		(*CompletionsResponse_Done)(nil),
 		(*CompletionsResponse_Keepalive)(nil),
 	}
-	file_switchyard_frontend_v1_frontend_proto_msgTypes[6].OneofWrappers = []any{
+	file_switchyard_frontend_v1_frontend_proto_msgTypes[7].OneofWrappers = []any{
 		(*TokenizeRequest_Json)(nil),
 		(*TokenizeRequest_Typed)(nil),
 	}
-	file_switchyard_frontend_v1_frontend_proto_msgTypes[8].OneofWrappers = []any{
+	file_switchyard_frontend_v1_frontend_proto_msgTypes[9].OneofWrappers = []any{
 		(*DetokenizeRequest_Json)(nil),
 		(*DetokenizeRequest_Typed)(nil),
 	}
@@ -1351,7 +1401,7 @@ func file_switchyard_frontend_v1_frontend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_frontend_v1_frontend_proto_rawDesc), len(file_switchyard_frontend_v1_frontend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1078,8 +1078,8 @@ type Sequence struct {
 	Choice uint32 `protobuf:"varint,2,opt,name=choice,proto3" json:"choice,omitempty"`
 	// The number of this dispatch, from 1; a migration counts on. Answers to older ones are ignored.
 	Attempt uint32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The prompt; at least one token.
-	Prompt []uint32 `protobuf:"varint,4,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`
+	// The prompt; at least one token. Long ones are quicker to write and to read with a fixed width.
+	Prompt []uint32 `protobuf:"fixed32,4,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`
 	// Tokens that an earlier attempt already generated. Limits count from the border.
 	Generated []uint32 `protobuf:"varint,5,rep,packed,name=generated,proto3" json:"generated,omitempty"`
 	// The most tokens to generate, those in generated included; at least 1.
@@ -2043,7 +2043,7 @@ const file_switchyard_generation_v1_generation_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
 	"\x06choice\x18\x02 \x01(\rR\x06choice\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\rR\aattempt\x12\x16\n" +
-	"\x06prompt\x18\x04 \x03(\rR\x06prompt\x12\x1c\n" +
+	"\x06prompt\x18\x04 \x03(\aR\x06prompt\x12\x1c\n" +
 	"\tgenerated\x18\x05 \x03(\rR\tgenerated\x12\x1d\n" +
 	"\n" +
 	"max_tokens\x18\x06 \x01(\rR\tmaxTokens\x12\x1f\n" +
