@@ -23,6 +23,7 @@ type Config struct {
 	RequestTimeout time.Duration `yaml:"request_timeout" help:"how long an answer may take from the request to its end"`
 	FirstToken     time.Duration `yaml:"first_token_timeout" help:"how long an answer may wait for its first token, in queues as well; 0: as long as request_timeout allows"`
 	StreamIdle     time.Duration `yaml:"stream_idle_timeout" help:"longest time without a new token once the first came; then the answer ends with an error and its generation is stopped; 0: no bound"`
+	DrainDelay     time.Duration `yaml:"drain_delay" help:"how long after SIGTERM connections are still taken, while /health and /ready already say no; then what runs has the time drain"`
 	BodyTimeout    time.Duration `yaml:"body_timeout" help:"how long a client may take to send a body"`
 	WriteTimeout   time.Duration `yaml:"write_timeout" help:"how long a client may leave a piece of an answer unread"`
 	Keepalive      time.Duration `yaml:"keepalive" help:"longest silence within a stream before a comment is sent"`
@@ -74,7 +75,7 @@ func (c Config) Validate() error {
 	for _, limit := range []struct {
 		name  string
 		value time.Duration
-	}{{"first_token_timeout", c.FirstToken}, {"stream_idle_timeout", c.StreamIdle}} {
+	}{{"first_token_timeout", c.FirstToken}, {"stream_idle_timeout", c.StreamIdle}, {"drain_delay", c.DrainDelay}} {
 		if limit.value < 0 {
 			return fmt.Errorf("%s is %v, want at least 0", limit.name, limit.value)
 		}

@@ -39,6 +39,11 @@ func (f *Frontend) serveHTTP(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP on %s: %w", f.deps.HTTP.Addr(), err)
 	case <-ctx.Done():
 	}
+	select { // what balances load sees by /health and /ready that no more should come
+	case <-time.After(f.cfg.DrainDelay):
+	case err := <-served:
+		return fmt.Errorf("serve HTTP on %s: %w", f.deps.HTTP.Addr(), err)
+	}
 	if !shutdown(server, f.cfg.Drain) { // the drain's time is over
 		f.own.Close() // what still runs ends with an error, which its client should read
 		if !shutdown(server, lastWords) {

@@ -20,7 +20,7 @@ func TestUnknownParametersAreNamedInAHeader(t *testing.T) {
 		{"/v1/chat/completions", chatBody("x", ``), 200, ""},
 		{"/v1/chat/completions", chatBody("x", `,"a":1,"b":[]`), 200, "a, b"},
 		{"/v1/chat/completions", chatBody("x", `,"a":1,"stream":true`), 200, "a"},
-		{"/v1/completions", `{"model":"acme/echo","prompt":"x","messages":[]}`, 200, "messages"},
+		{"/v1/completions", `{"model":"acme/echo","prompt":"x","c":[]}`, 200, "c"},
 		{"/v1/chat/completions", chatBody("x", `,"a":1,"n":0`), 400, "a"},
 	} {
 		resp, body := post(t, url+c.path, c.body)

@@ -29,6 +29,9 @@ func (s samples) inside(schema map[string]any) []any {
 		}
 		return all
 	}
+	if only, ok := schema["const"]; ok {
+		return []any{only}
+	}
 	if values, ok := schema["enum"].([]any); ok {
 		return values
 	}

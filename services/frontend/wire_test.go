@@ -22,6 +22,39 @@ import (
 	"github.com/switchyard-llm/switchyard/services/frontend"
 )
 
+func TestADrainIsSeenBeforeConnectionsAreRefused(t *testing.T) {
+	lis, cfg := listen(t), config()
+	cfg.DrainDelay = time.Second
+	f, err := frontend.New(cfg, frontend.Deps{Processor: connect(t, &processor{}), HTTP: lis})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- f.Run(ctx) }()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	url := "http://" + lis.Addr().String()
+	until := func(status int) {
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			if resp, _ := do(t, http.MethodGet, url+"/health", "", "Connection", "close"); resp.StatusCode == status {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("health does not say %d", status)
+			}
+		}
+	}
+	until(http.StatusOK)
+	stop()
+	until(http.StatusServiceUnavailable)
+	if resp, body := post(t, url+"/v1/chat/completions", chatBody("a", "")); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
 // run runs a frontend on a port of its own until the test ends, and returns its address.
 func run(t *testing.T, change func(*frontend.Config)) (address string) {
 	t.Helper()

@@ -10,6 +10,7 @@ type document struct {
 	OpenAPI    string          `json:"openapi"`
 	Info       map[string]any  `json:"info"`
 	Servers    []any           `json:"servers"`
+	Security   []any           `json:"security"`
 	Paths      map[string]path `json:"paths"`
 	Components components      `json:"components"`
 }
@@ -22,6 +23,7 @@ type components struct {
 	Headers    map[string]any        `json:"headers,omitzero"`
 	Responses  map[string]*response  `json:"responses,omitzero"`
 	Schemas    map[string]*schema    `json:"schemas,omitzero"`
+	Security   map[string]any        `json:"securitySchemes,omitzero"`
 }
 
 type operation struct {
@@ -70,6 +72,7 @@ type schema struct {
 	Type          any            `json:"type,omitzero"` // a string, or several
 	Format        string         `json:"format,omitzero"`
 	Enum          []any          `json:"enum,omitzero"`
+	Const         *bool          `json:"const,omitzero"`
 	Default       jsontext.Value `json:"default,omitempty"`
 	Minimum       *float64       `json:"minimum,omitzero"`
 	Above         *float64       `json:"exclusiveMinimum,omitzero"`

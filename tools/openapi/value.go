@@ -75,11 +75,23 @@ func names(key protoreflect.FieldDescriptor) *schema {
 	return &schema{Pattern: "^(0|[1-9][0-9]*)$"}
 }
 
+// onlyBoolean is the only value of a boolean that has but one.
+func onlyBoolean(s *schema) (value, ok bool) {
+	if s.Type != "boolean" || len(s.Enum) != 1 {
+		return false, false
+	}
+	value, ok = s.Enum[0].(bool)
+	return value, ok
+}
+
 // orNull admits null as well.
 func orNull(s *schema) *schema {
 	null := &schema{Type: "null"}
 	if s.Ref != "" {
 		return &schema{AnyOf: []*schema{s, null}}
+	}
+	if only, ok := onlyBoolean(s); ok { // generators stumble over an enumeration of false and null
+		return &schema{AnyOf: []*schema{{Type: s.Type, Const: &only}, null}}
 	}
 	s.Type = []any{s.Type, null.Type}
 	if s.Enum != nil {

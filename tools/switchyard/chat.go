@@ -34,7 +34,10 @@ func (c *chatCmd) Run(ctx context.Context, out io.Writer) error {
 		}
 		c.URL = e.URL
 	}
-	c.URL = strings.TrimSuffix(c.URL, "/")
+	c.URL = strings.TrimSuffix(strings.TrimRight(c.URL, "/"), "/v1") // clients' base URLs end so
+	if !strings.HasPrefix(c.URL, "http://") && !strings.HasPrefix(c.URL, "https://") {
+		return fmt.Errorf("url is %q, want one like http://127.0.0.1:8000", c.URL)
+	}
 	if c.Model == "" {
 		model, err := c.firstModel(ctx)
 		if err != nil {

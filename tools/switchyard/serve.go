@@ -31,7 +31,8 @@ type serveCmd struct {
 	Name      []string `help:"Name under which the model is served; its own if not given. The second is for the second model, and so on." name:"served-name" placeholder:"NAME" sep:"none"`
 	Engine    string   `help:"Engine of the workers: cpu, or sim, which takes the time of a GPU and computes nothing." enum:"cpu,sim" default:"cpu"`
 	HTTP      string   `help:"Address of the OpenAI server." default:"127.0.0.1:8000" name:"http"`
-	APIKey    []string `help:"A key of which OpenAI clients must send one as their bearer token. Default: none is asked for." name:"api-key" env:"SWITCHYARD_API_KEYS" placeholder:"KEY"`
+	APIKey    []string `help:"A key of which OpenAI clients must send one as their bearer token; SWITCHYARD_API_KEYS has a comma list, too. Default: none is asked for." name:"api-key" sep:"none" placeholder:"KEY"`
+	Frontend  string   `help:"Configuration of the frontend, such as deploy/config/frontend.yaml; addresses and etcd in it do not count." type:"path" placeholder:"FILE"`
 	Decode    int      `help:"Decode workers of each model. 0 serves those that others run, see --etcd and --nats." default:"1"`
 	Prefill   int      `help:"Prefill workers of each model." default:"1"`
 	Split     string   `help:"Where prompts are computed: cost, threshold, always or never. Empty leaves what is in etcd; cost at first." placeholder:"POLICY"`
@@ -105,6 +106,9 @@ func (c *serveCmd) check() error {
 		return fmt.Errorf("--model is %q, want none with --engine sim: --model-shape says what is simulated", c.Model[0])
 	}
 	if err := c.checkNames(); err != nil {
+		return err
+	}
+	if _, err := c.frontend(); err != nil {
 		return err
 	}
 	// A port that is taken should not show only after the model was loaded.
@@ -234,8 +238,10 @@ func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 		return nil, err
 	}
 	parts = append(parts, part{"planner", planning.Run})
-	f := frontend.DefaultConfig()
-	f.APIKeys = s.cmd.APIKey
+	f, err := s.cmd.frontend()
+	if err != nil {
+		return nil, err
+	}
 	f.ID, f.HTTP, f.Listen = s.id(f.ID), s.cmd.HTTP, "127.0.0.1:0"
 	processors := map[string]processorv1.ProcessorServer{}
 	for _, m := range s.models {

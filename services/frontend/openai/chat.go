@@ -23,7 +23,13 @@ func (p *parser) chatMember(name string) error {
 	if name == "messages" { // null is no default of what is required
 		return p.readMessages()
 	}
-	return p.member(name, p.chatReader(name), unbuiltChat)
+	return p.member(name, p.chatReader(name), unbuiltChat, p.ofCompletion)
+}
+
+// ofCompletion tells whether text completions know a parameter.
+func (p *parser) ofCompletion(name string) bool {
+	_, unbuilt := unbuiltCompletion(name)
+	return unbuilt || name == "prompt" || p.completionReader(name) != nil
 }
 
 // chatReader gives what reads a parameter; nil for one that is not built.
@@ -71,14 +77,16 @@ func (p *parser) readMessages() error {
 
 func (p *parser) readMessage() (*generationv1.Message, error) {
 	m := &generationv1.Message{}
-	hasContent := false
+	hasContent, noContent := false, false
 	err := p.object(func(name string) (err error) {
 		switch name {
 		case "role":
 			m.Role, err = p.readRole()
 		case "content":
 			hasContent = true
-			m.Content, err = p.readContent()
+			if noContent, err = p.null(); err == nil && !noContent {
+				m.Content, err = p.readContent()
+			}
 		case "name":
 			m.Name, err = p.optionalText()
 		case "tool_call_id":
@@ -102,6 +110,9 @@ func (p *parser) readMessage() (*generationv1.Message, error) {
 	}
 	if !hasContent {
 		return nil, missing(p.param() + ".content")
+	}
+	if noContent { // told last: what stands beside it says more
+		return nil, mistyped(p.param()+".content", "a string or an array of text parts", "null")
 	}
 	return m, nil
 }

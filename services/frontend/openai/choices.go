@@ -35,10 +35,10 @@ func (p *parser) output(name string) func() error {
 // settleLogprobs puts a chat's two parameters together.
 func (p *parser) settleLogprobs() error {
 	switch {
-	case p.topLogprobs != nil && !p.wantLogprobs:
+	case p.topLogprobs != nil && *p.topLogprobs > 0 && !p.wantLogprobs:
 		return bad("invalid_parameter_combination", "top_logprobs",
 			"The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled.")
-	case p.topLogprobs != nil:
+	case p.wantLogprobs && p.topLogprobs != nil:
 		p.req.Logprobs = p.topLogprobs
 	case p.wantLogprobs:
 		p.req.Logprobs = new(uint32)

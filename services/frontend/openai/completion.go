@@ -13,7 +13,13 @@ func (p *parser) completionMember(name string) error {
 	if name == "prompt" { // null is no default of what is required
 		return p.readPrompt()
 	}
-	return p.member(name, p.completionReader(name), unbuiltCompletion)
+	return p.member(name, p.completionReader(name), unbuiltCompletion, p.ofChat)
+}
+
+// ofChat tells whether chats know a parameter.
+func (p *parser) ofChat(name string) bool {
+	_, unbuilt := unbuiltChat(name)
+	return unbuilt || name == "messages" || p.chatReader(name) != nil
 }
 
 // completionReader gives what reads a parameter; nil for one that is not built.

@@ -108,7 +108,7 @@ var parameters = []struct {
 
 	{name: "logprobs", on: onlyChat, good: []string{"true", "false"}, bad: []bad1{{"1", kind, "a boolean"}}},
 	{name: "top_logprobs", on: onlyChat, with: `,"logprobs":true`, good: []string{"0", "20"}, bad: []bad1{{"-1", "integer" + low, ""}, {"21", "integer" + high, ""}, {"true", kind, ""}}},
-	{name: "top_logprobs", on: onlyChat, with: `,"logprobs":false`, bad: []bad1{{"0", "invalid_parameter_combination", "'logprobs' is enabled"}, {"5", "invalid_parameter_combination", ""}}},
+	{name: "top_logprobs", on: onlyChat, with: `,"logprobs":false`, good: []string{"0"}, bad: []bad1{{"1", "invalid_parameter_combination", "'logprobs' is enabled"}, {"5", "invalid_parameter_combination", ""}}},
 	{name: "add_generation_prompt", on: onlyChat, good: []string{"true", "false"}, bad: []bad1{{"1", kind, ""}}},
 	{name: "continue_final_message", on: onlyChat, good: []string{"true", "false"}, bad: []bad1{{"1", kind, ""}}},
 	{name: "continue_final_message", on: onlyChat, with: `,"add_generation_prompt":false`, good: []string{"true", "false"}},
@@ -282,4 +282,30 @@ func TestTemplateVariablesAreKeptVerbatim(t *testing.T) {
 	}
 	_, err := ParseChat([]byte(`{"model":"m",`+okMessages+`,"chat_template_kwargs":{"a":1,"a":2}}`), nil)
 	expect(t, "a duplicate", err, "chat_template_kwargs.a", "", "duplicate")
+}
+
+func TestWhatTheOtherEndpointKnowsIsRefused(t *testing.T) {
+	chat := func(more string) error {
+		_, err := ParseChat([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],`+more+`}`), &Ignored{})
+		return err
+	}
+	text := func(more string) error {
+		_, err := ParseCompletion([]byte(`{"model":"m","prompt":"x",`+more+`}`), &Ignored{})
+		return err
+	}
+	for _, c := range []struct {
+		parse func(string) error
+		more  string
+		param string // empty: accepted
+	}{
+		{text, `"messages":[]`, "messages"}, {text, `"reasoning_effort":"low"`, "reasoning_effort"}, {text, `"max_completion_tokens":3`, "max_completion_tokens"},
+		{text, `"tools":[{}]`, "tools"}, {text, `"chat_template_kwargs":{}`, "chat_template_kwargs"},
+		{chat, `"prompt":"x"`, "prompt"}, {chat, `"suffix":"x"`, "suffix"}, {chat, `"echo":true`, "echo"},
+		{text, `"messages":null`, ""}, {text, `"tool_choice":null`, ""}, {chat, `"suffix":null`, ""}, {chat, `"surprise":1`, ""},
+	} {
+		err := c.parse(c.more)
+		if e := (*Error)(nil); (err == nil) != (c.param == "") || errors.As(err, &e) && e.Param != c.param {
+			t.Errorf("%s: %v, want an error about %q", c.more, err, c.param)
+		}
+	}
 }

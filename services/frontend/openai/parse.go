@@ -33,7 +33,6 @@ type parser struct {
 
 	conversation                   *generationv1.Chat // nil until a parameter of it came
 	maxTokens, maxCompletionTokens *uint32
-	streamOptions                  bool
 	wantLogprobs                   bool
 	topLogprobs                    *uint32
 }
@@ -70,7 +69,7 @@ func (p *parser) settle() error {
 	if p.maxCompletionTokens != nil {
 		p.req.Limits.MaxTokens = p.maxCompletionTokens
 	}
-	if p.streamOptions && !p.req.Stream {
+	if p.req.IncludeUsage && !p.req.Stream {
 		return bad("invalid_parameter_combination", "stream_options",
 			"The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	}
@@ -78,8 +77,8 @@ func (p *parser) settle() error {
 }
 
 // member reads a parameter of which null is the default. A nil read does not know its name;
-// then it is one of unbuilt, or unknown.
-func (p *parser) member(name string, read func() error, notBuilt func(string) (unbuilt, bool)) error {
+// then it is one of unbuilt, or unknown; what the other endpoint knows is refused.
+func (p *parser) member(name string, read func() error, notBuilt func(string) (unbuilt, bool), elsewhere func(string) bool) error {
 	if read != nil {
 		if null, err := p.null(); null || err != nil {
 			return err
@@ -89,7 +88,13 @@ func (p *parser) member(name string, read func() error, notBuilt func(string) (u
 	if u, ok := notBuilt(name); ok {
 		return p.onlyDefault(u)
 	}
-	return p.unknown(name)
+	if !elsewhere(name) {
+		return p.unknown(name)
+	}
+	if null, err := p.null(); null || err != nil {
+		return err
+	}
+	return p.unrecognized()
 }
 
 // shared gives what reads a parameter that both endpoints have; nil for another.
@@ -156,7 +161,6 @@ func (p *parser) setFloat(to **float32, in *decimals) func() error {
 }
 
 func (p *parser) readStreamOptions() error {
-	p.streamOptions = true
 	return p.object(func(name string) error {
 		switch name {
 		case "include_usage":

@@ -14,7 +14,7 @@ func ParseTokenize(body []byte, ignored *Ignored) (*frontendv1.TokenizeRequest, 
 	p := newParser(body, ignored)
 	out := &frontendv1.TokenizeRequest{}
 	err := p.whole(func(name string) error {
-		return p.member(name, p.tokenizeReader(name, out), unbuiltTokenize)
+		return p.member(name, p.tokenizeReader(name, out), unbuiltTokenize, nowhere)
 	})
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func ParseDetokenize(body []byte, ignored *Ignored) (*generationv1.Request, erro
 		case "tokens":
 			read = p.readIDs
 		}
-		return p.member(name, read, func(string) (unbuilt, bool) { return unbuilt{}, false })
+		return p.member(name, read, func(string) (unbuilt, bool) { return unbuilt{}, false }, nowhere)
 	})
 	if err != nil {
 		return nil, err
@@ -158,3 +158,6 @@ func AppendDetokenized(dst []byte, r *frontendv1.DetokenizeResponse) []byte {
 	dst = appendQuoted(append(dst, `{"prompt":`...), r.GetText())
 	return append(dst, '}')
 }
+
+// nowhere says that no other endpoint is meant by a parameter.
+func nowhere(string) bool { return false }

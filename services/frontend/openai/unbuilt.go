@@ -31,23 +31,31 @@ func unbuiltExtra(name string) (unbuilt, bool) {
 	switch name {
 	case "typical_p":
 		return unbuilt{"a decimal", "0", []string{"0", "1"}}, true
-	case "length_penalty":
+	case "length_penalty", "tfs", "tfs_z":
 		return unbuilt{"a decimal", "0", []string{"1"}}, true
-	case "use_beam_search", "return_tokens_as_token_ids":
+	case "top_a", "dry_multiplier", "xtc_probability":
+		return unbuilt{"a decimal", "0", []string{"0"}}, true
+	case "no_repeat_ngram_size", "mirostat":
+		return unbuilt{"an integer", "0", []string{"0"}}, true
+	case "num_beams":
+		return unbuilt{"an integer", "0", []string{"1"}}, true
+	case "use_beam_search", "return_tokens_as_token_ids", "early_stopping":
 		return unbuilt{"a boolean", "tf", []string{"false"}}, true
 	case "spaces_between_special_tokens":
 		return unbuilt{"a boolean", "tf", []string{"true"}}, true
-	case "bad_words", "allowed_token_ids", "logits_processors":
+	case "enable_thinking": // chat_template_kwargs takes it
+		return unbuilt{"a boolean", "tf", nil}, true
+	case "bad_words", "allowed_token_ids", "logits_processors", "logprob_token_ids":
 		return unbuilt{"an array", "[", []string{"[]"}}, true
-	case "prompt_logprobs", "truncate_prompt_tokens":
+	case "prompt_logprobs", "truncate_prompt_tokens", "n_predict":
 		return unbuilt{"an integer", "0", nil}, true
-	case "guided_regex", "guided_grammar", "structural_tag":
+	case "guided_regex", "guided_grammar", "structural_tag", "regex", "ebnf", "grammar", "lora_path":
 		return unbuilt{"a string", `"`, nil}, true
-	case "guided_json":
+	case "guided_json", "json_schema":
 		return unbuilt{"a string or an object", `"{`, nil}, true
 	case "guided_choice":
 		return unbuilt{"an array", "[", nil}, true
-	case "structured_outputs":
+	case "structured_outputs", "kv_transfer_params", "thinking":
 		return unbuilt{"an object", "{", nil}, true
 	}
 	return unbuilt{}, false

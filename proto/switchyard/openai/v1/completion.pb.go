@@ -31,8 +31,8 @@ type CompletionRequest struct {
 	// What to continue.
 	Prompt     *Prompt     `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	Parameters *Parameters `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// How many answers to generate for each prompt, at least n, of which the likeliest are given. Not
-	// with stream. Left out: n.
+	// How many answers to generate for each prompt, at least n, of which the likeliest are given. More
+	// than n not with stream. Left out: n.
 	BestOf *uint32 `protobuf:"varint,4,opt,name=best_of,json=bestOf,proto3,oneof" json:"best_of,omitempty"`
 	// Whether the prompt's own text precedes each answer. Not with logprobs.
 	Echo *bool `protobuf:"varint,5,opt,name=echo,proto3,oneof" json:"echo,omitempty"`

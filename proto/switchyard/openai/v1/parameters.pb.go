@@ -42,7 +42,8 @@ type Parameters struct {
 	StopTokenIds []uint32 `protobuf:"varint,6,rep,packed,name=stop_token_ids,json=stopTokenIds,proto3" json:"stop_token_ids,omitempty"`
 	// Whether the model's end-of-generation tokens are tokens like others. An extension.
 	IgnoreEos *bool `protobuf:"varint,7,opt,name=ignore_eos,json=ignoreEos,proto3,oneof" json:"ignore_eos,omitempty"`
-	// Whether the text that ended the answer, or that of the token, is part of it. An extension.
+	// Whether the stop text that ended the answer, or that of the token, is part of it; of a control token
+	// only without skip_special_tokens. An extension.
 	IncludeStopStrInOutput *bool `protobuf:"varint,8,opt,name=include_stop_str_in_output,json=includeStopStrInOutput,proto3,oneof" json:"include_stop_str_in_output,omitempty"`
 	// Divides the logits; 0 always takes the most likely token.
 	Temperature *float64 `protobuf:"fixed64,9,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
