@@ -19,7 +19,7 @@ type Config struct {
 	HTTPKey  string `yaml:"http_key" help:"PEM file with its key"`
 
 	MaxBodyBytes   int           `yaml:"max_body_bytes" help:"largest request body, after decompression as well"`
-	MaxRequests    int           `yaml:"max_requests" help:"requests in flight; one more is answered 429"`
+	MaxRequests    int           `yaml:"max_requests" help:"requests in flight; one more is answered 429, and so is a body while four times as many are being received"`
 	RequestTimeout time.Duration `yaml:"request_timeout" help:"how long an answer may take from the request to its end"`
 	FirstToken     time.Duration `yaml:"first_token_timeout" help:"how long an answer may wait for its first token, in queues as well; 0: as long as request_timeout allows"`
 	StreamIdle     time.Duration `yaml:"stream_idle_timeout" help:"longest time without a new token once the first came; then the answer ends with an error and its generation is stopped; 0: no bound"`
@@ -27,7 +27,7 @@ type Config struct {
 	BodyTimeout    time.Duration `yaml:"body_timeout" help:"how long a client may take to send a body"`
 	WriteTimeout   time.Duration `yaml:"write_timeout" help:"how long a client may leave a piece of an answer unread"`
 	Keepalive      time.Duration `yaml:"keepalive" help:"longest silence within a stream before a comment is sent"`
-	QueueChunks    int           `yaml:"queue_chunks" help:"pieces of one answer that wait for a slow client; then its generation waits"`
+	QueueChunks    int           `yaml:"queue_chunks" help:"pieces of one answer that are made ahead for a slow client; tokens behind them wait as such, and their generation goes on"`
 	Strict         bool          `yaml:"strict" help:"refuse parameters that nobody knows; else they are ignored, and the header X-Switchyard-Ignored names them"`
 	APIKeys        []string      `yaml:"api_keys" help:"keys of which an OpenAI client must send one as its bearer token; none: no key is asked for"`
 	CORSOrigins    []string      `yaml:"cors_origins" help:"origins of web pages that may use the API, such as https://chat.example.com; * for all, none if empty"`

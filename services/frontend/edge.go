@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -24,7 +25,9 @@ type edge struct {
 	f       *Frontend
 	gateway http.Handler
 	keys    keys
-	metrics http.Handler // nil: served elsewhere
+	// receiving are the bodies that are being read.
+	receiving atomic.Int64
+	metrics   http.Handler // nil: served elsewhere
 }
 
 func newEdge(f *Frontend) (*edge, error) {
@@ -115,18 +118,31 @@ func (e *edge) serve(x *exchange, route route, r *http.Request) error {
 		inner.Method = http.MethodGet // the server leaves out the body
 	}
 	if route.method == http.MethodPost && r.Method == http.MethodPost {
+		data, err := e.receive(x, r)
+		if err != nil {
+			return err
+		}
 		if err := e.f.server.admit(r.Context()); err != nil {
 			return err
 		}
 		defer e.f.server.leave(r.Context())
-		data, err := e.readBody(x, r)
-		if err != nil {
-			return err
-		}
 		inner.Body = openai.NewBody(data)
 	}
 	e.gateway.ServeHTTP(x, inner)
 	return nil
+}
+
+// receivingFactor is how many times as many bodies may be on their way as requests in flight: clients
+// that send slowly must not take the places of others.
+const receivingFactor = 4
+
+// receive reads a body, unless too many are being read.
+func (e *edge) receive(x *exchange, r *http.Request) ([]byte, error) {
+	defer e.receiving.Add(-1)
+	if e.receiving.Add(1) > int64(receivingFactor*e.f.cfg.MaxRequests) {
+		return nil, openai.Overloaded("Too many requests are being received. Try again later.", time.Second)
+	}
+	return e.readBody(x, r)
 }
 
 // settle counts and logs what the service did not.

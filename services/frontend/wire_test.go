@@ -184,3 +184,21 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	pool.AddCert(parsed)
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", secret), pool
 }
+
+func TestBodiesThatDoNotComeTakeNoPlaces(t *testing.T) {
+	address := run(t, func(c *frontend.Config) { c.MaxRequests = 1 })
+	for range 3 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	if resp, body := post(t, "http://"+address+"/v1/chat/completions", chatBody("a", "")); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}

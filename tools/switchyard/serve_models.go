@@ -125,9 +125,9 @@ func (m *served) id(role string, n int) string {
 	return fmt.Sprintf("%s-%d", role, n)
 }
 
-// id is a service's name among the members: of its own where other servers have such services, too.
+// id is a service's name among the members: of its own where other servers may have such services, too.
 func (s *server) id(name string) string {
-	if s.cmd.Decode > 0 {
+	if len(s.cmd.Etcd) == 0 {
 		return name
 	}
 	host, _ := os.Hostname() // without it the process still tells servers of a host apart
@@ -194,7 +194,7 @@ func (s *server) openModel(ctx context.Context, m *served) (parts []part, proces
 // workerConfig sets up the i-th instance of a role: a worker, or a rank of one.
 func (s *server) workerConfig(c *worker.ProcessConfig, m *served, role string, i int) {
 	ranks := m.ranks()
-	c.ID = m.id(role, i/ranks)
+	c.ID = s.id(m.id(role, i/ranks))
 	if ranks > 1 {
 		c.Engine.DPRank, c.Engine.DPGroup = i%ranks, c.ID
 		c.ID = fmt.Sprintf("%s.dp%d", c.ID, i%ranks)

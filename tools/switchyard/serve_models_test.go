@@ -121,3 +121,13 @@ func TestIdsOfModelsDiffer(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+func TestServersThatShareAnEtcdHaveNamesOfTheirOwn(t *testing.T) {
+	alone, shared := &server{cmd: &serveCmd{Decode: 1}}, &server{cmd: &serveCmd{Decode: 1, Etcd: []string{"127.0.0.1:2379"}}}
+	if got := alone.id("decode-0"); got != "decode-0" {
+		t.Errorf("alone: %q", got)
+	}
+	if got := shared.id("decode-0"); got == "decode-0" || !strings.HasPrefix(got, "decode-0-") {
+		t.Errorf("shared: %q", got)
+	}
+}

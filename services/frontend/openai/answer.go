@@ -80,7 +80,7 @@ func (e *Encoder) appendText(dst []byte, choice *generationv1.Choice) []byte {
 	if !e.asked.logprobs {
 		return append(dst, "null"...)
 	}
-	dst, _ = e.appendTextTokens(dst, choice.GetLogprobs(), echoChars(choice))
+	dst, _ = e.appendTextTokens(dst, choice.GetLogprobs(), 0)
 	return dst
 }
 

@@ -66,9 +66,8 @@ func (e *Encoder) appendTextLogprobs(dst []byte, c *generationv1.Chunk) []byte {
 		return append(dst, "null"...)
 	}
 	p := e.choices[c.GetChoice()]
-	if len(c.GetLogprobs()) == 0 { // the prompt, or nothing
+	if len(c.GetLogprobs()) == 0 { // a piece of a token of which the rest is held back, or nothing
 		dst = append(dst, "null"...)
-		p.chars += utf8.RuneCountInString(c.GetText())
 	} else {
 		dst, p.chars = e.appendTextTokens(dst, c.GetLogprobs(), p.chars)
 	}
@@ -188,13 +187,4 @@ func charsOf(text []byte) int {
 		}
 	}
 	return n
-}
-
-// echoChars is how many characters of an answer come before those of its tokens.
-func echoChars(c *generationv1.Choice) int {
-	chars := utf8.RuneCountInString(c.GetText())
-	for _, t := range c.GetLogprobs() {
-		chars -= charsOf(t.GetText())
-	}
-	return max(chars, 0) // a stop text may have cut the last token
 }

@@ -86,20 +86,17 @@ func TestLogprobsOfWholeTexts(t *testing.T) {
 	same(t, "not asked", wholeText(&Encoder{}, c), want)
 }
 
-func TestOffsetsBeginBehindTheEcho(t *testing.T) {
-	logprobs := []*generationv1.TokenLogProb{token("a", -1), token("b.", -1)}
-	c := whole(&generationv1.Choice{Text: "é😀ab", FinishReason: stopped, Logprobs: logprobs[:1]})
-	c.Choices[0].Logprobs = []*generationv1.TokenLogProb{logprobs[0], token("b", -1)}
-	got := wholeText(asking(&generationv1.Request{Logprobs: new(uint32)}), c)
-	if !strings.Contains(got, `"text_offset":[2,3]`) {
-		t.Errorf("got %s", got)
-	}
+// A part of a token may come before the rest, with which its log-probability comes: it is counted once.
+func TestOffsetsOfTokensThatCameInParts(t *testing.T) {
 	e := asking(&generationv1.Request{Logprobs: new(uint32)})
-	stream := e.AppendCompletion(nil, textChunk(piece("é😀", running)))
-	first, second := piece("a", running), piece("b", stopped)
-	first.Logprobs, second.Logprobs = logprobs[:1], logprobs[1:]
-	stream = e.AppendCompletion(e.AppendCompletion(stream, textChunk(first)), textChunk(second))
-	for _, want := range []string{`"text":"é😀","logprobs":null`, `"text_offset":[2]`, `"text_offset":[3]`} {
+	part, rest, next := piece(" ", running), piece("a b", running), piece("c", stopped)
+	rest.Logprobs = []*generationv1.TokenLogProb{token(" a", -1), token(" b", -1)}
+	next.Logprobs = []*generationv1.TokenLogProb{token("c", -1)}
+	var stream []byte
+	for _, c := range []*generationv1.Chunk{part, rest, next} {
+		stream = e.AppendCompletion(stream, textChunk(c))
+	}
+	for _, want := range []string{`"text":" ","logprobs":null`, `"text_offset":[0,2]`, `"text_offset":[4]`} {
 		if !strings.Contains(string(stream), want) {
 			t.Errorf("got %s, want …%s…", stream, want)
 		}

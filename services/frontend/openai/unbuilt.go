@@ -31,7 +31,7 @@ func unbuiltExtra(name string) (unbuilt, bool) {
 	switch name {
 	case "typical_p":
 		return unbuilt{"a decimal", "0", []string{"0", "1"}}, true
-	case "length_penalty", "tfs", "tfs_z":
+	case "length_penalty", "tfs", "tfs_z", "repeat_penalty":
 		return unbuilt{"a decimal", "0", []string{"1"}}, true
 	case "top_a", "dry_multiplier", "xtc_probability":
 		return unbuilt{"a decimal", "0", []string{"0"}}, true
@@ -45,17 +45,17 @@ func unbuiltExtra(name string) (unbuilt, bool) {
 		return unbuilt{"a boolean", "tf", []string{"true"}}, true
 	case "enable_thinking": // chat_template_kwargs takes it
 		return unbuilt{"a boolean", "tf", nil}, true
-	case "bad_words", "allowed_token_ids", "logits_processors", "logprob_token_ids":
+	case "bad_words", "allowed_token_ids", "logits_processors", "logprob_token_ids", "stop_sequences", "stop_words":
 		return unbuilt{"an array", "[", []string{"[]"}}, true
-	case "prompt_logprobs", "truncate_prompt_tokens", "n_predict":
+	case "prompt_logprobs", "truncate_prompt_tokens", "n_predict", "max_new_tokens", "min_new_tokens", "max_length":
 		return unbuilt{"an integer", "0", nil}, true
 	case "guided_regex", "guided_grammar", "structural_tag", "regex", "ebnf", "grammar", "lora_path":
-		return unbuilt{"a string", `"`, nil}, true
+		return unbuilt{"a string", `"`, []string{`""`}}, true
 	case "guided_json", "json_schema":
 		return unbuilt{"a string or an object", `"{`, nil}, true
 	case "guided_choice":
 		return unbuilt{"an array", "[", nil}, true
-	case "structured_outputs", "kv_transfer_params", "thinking":
+	case "structured_outputs", "kv_transfer_params", "thinking", "reasoning", "response_schema", "nvext":
 		return unbuilt{"an object", "{", nil}, true
 	}
 	return unbuilt{}, false
