@@ -16,6 +16,9 @@ import (
 // flushBytes is how much of a stream may wait in memory for the tokens behind it.
 const flushBytes = 16 << 10
 
+// pieceBytes is what a client has a write timeout for: as much as net/http buffers.
+const pieceBytes = 4 << 10
+
 // exchange is one HTTP request and its answer. The gateway sees it as the ResponseWriter;
 // the other parts find it in the context. The handler's goroutine and the coroutine of the
 // service's method inside it own it, of which only one runs at a time; a method that the
@@ -151,7 +154,6 @@ func (x *exchange) push() {
 	if x.lost || x.committed && len(x.buffer) == 0 {
 		return
 	}
-	x.arm()
 	if !x.committed {
 		x.committed = true
 		if x.streaming {
@@ -160,9 +162,14 @@ func (x *exchange) push() {
 		}
 		x.writer.WriteHeader(x.status)
 	}
-	_, err := x.writer.Write(x.buffer)
+	for rest := x.buffer; len(rest) > 0 && !x.lost; { // a slow client has the time for each piece
+		n := min(len(rest), pieceBytes)
+		x.arm()
+		_, err := x.writer.Write(rest[:n])
+		x.note(err)
+		rest = rest[n:]
+	}
 	x.buffer = x.buffer[:0]
-	x.note(err)
 }
 
 func (x *exchange) flushWire() {

@@ -125,23 +125,24 @@ func (w *Worker) Attach(server decodeworkerv1.DecodeWorker_AttachServer) error {
 	if err != nil {
 		return err
 	}
-	w.Received <- hello
 	if hello.GetHello().GetWorkerIncarnation() != w.Incarnation {
+		w.Received <- hello
 		return status.Error(codes.FailedPrecondition, "another incarnation is meant")
 	}
 	ctx, cancel := context.WithCancelCause(server.Context())
 	defer cancel(nil)
 	s := &Stream{ctx: ctx, broken: cancel, server: server, cancels: map[uint32]context.CancelFunc{}}
+	// Whoever sees the hello may report: so the first word is said, and the stream is known.
+	s.Send(&decodeworkerv1.AttachResponse{Message: &decodeworkerv1.AttachResponse_Load{Load: &decodeworkerv1.Load{}}})
 	w.mu.Lock()
 	w.streams[s] = true
 	w.mu.Unlock()
+	w.Received <- hello
 	defer func() {
 		w.mu.Lock()
 		delete(w.streams, s)
 		w.mu.Unlock()
 	}()
-	s.Send(&decodeworkerv1.AttachResponse{Message: &decodeworkerv1.AttachResponse_Load{Load: &decodeworkerv1.Load{}}})
-
 	ended := make(chan error, 1)
 	w.served.Go(func() { ended <- w.receive(s) })
 	select {
