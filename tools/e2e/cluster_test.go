@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -442,13 +443,18 @@ func freeAddress(t testing.TB) string {
 	return freeAddressOn(t, "127.0.0.1")
 }
 
+// lastPort is the port that was given last, counted from a place by chance.
+var lastPort atomic.Uint32
+
+func init() { lastPort.Store(rand.Uint32N(1 << 16)) }
+
 // freeAddressOn takes none of the ports that the system gives to outgoing connections: until the
-// address is listened at, one of another process would take it.
+// address is listened at, one of another process would take it. It gives none twice in a row of many.
 func freeAddressOn(t testing.TB, host string) string {
 	t.Helper()
 	const first, ports = 16000, 16000
 	for {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(first+rand.IntN(ports))))
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(first+int(lastPort.Add(1)%ports))))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
