@@ -163,7 +163,7 @@ func FuzzPrecompiled(f *testing.F) {
 
 // FuzzRun holds the patterns of Replace against Go's regular expressions.
 func FuzzRun(f *testing.F) {
-	for _, p := range []string{" {2,}", `\s+`, "[\r\n]", `[\s▁]{2}`, "a", `\.+`, "[]]", "[]a]", "a{0,}", "x{2}+"} {
+	for _, p := range []string{" {2,}", `\s+`, "[\r\n]", `[\s▁]{2}`, "a", `\.+`, "[]]", "[]a]", "a{0,}", "a{01}", "x{2}+"} {
 		f.Add(p, "a  b\r\n\u2028 ▁▁.. x")
 	}
 	const white = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`

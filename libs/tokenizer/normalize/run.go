@@ -106,7 +106,7 @@ func (m *run) parseCount(rest string) error {
 	}
 	count, ok := strings.CutSuffix(rest[1:len(rest)-1], ",")
 	least, err := strconv.ParseUint(count, 10, 16)
-	if err != nil || least == 0 {
+	if err != nil || least == 0 || count[0] == '0' { // some engines read "{01}" as text
 		return errPattern
 	}
 	m.least, m.greedy = int(least), ok
