@@ -41,17 +41,16 @@ func (g *generation) decide(ctx context.Context) decided {
 	if policy.Policy == disagg.Cost {
 		g.d.speeds.Decided(&decision)
 	}
-	if !span.IsRecording() {
-		return decided{Decision: decision, facts: f, at: at, busy: report.PrefillBusy + report.DecodeBusy}
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("policy", policy.Policy), attribute.String("reason", string(decision.Reason)),
+			attribute.Bool("remote", decision.Remote), attribute.Int("uncached_tokens", f.PromptTokens-f.CachedTokens),
+			attribute.Int("queue_waiting", f.Queue.Waiting), attribute.Int("prefill_workers", f.PrefillWorkers),
+			attribute.Int("decoding", f.Decoding), attribute.Int("ahead_tokens", f.AheadTokens),
+			milliseconds("local_ttft_ms", decision.LocalTTFT), milliseconds("remote_ttft_ms", decision.RemoteTTFT),
+			milliseconds("queue_wait_ms", decision.QueueWait), milliseconds("itl_harm_ms", decision.ITLHarm),
+		)
 	}
-	span.SetAttributes(
-		attribute.String("policy", policy.Policy), attribute.String("reason", string(decision.Reason)),
-		attribute.Bool("remote", decision.Remote), attribute.Int("uncached_tokens", f.PromptTokens-f.CachedTokens),
-		attribute.Int("queue_waiting", f.Queue.Waiting), attribute.Int("prefill_workers", f.PrefillWorkers),
-		attribute.Int("decoding", f.Decoding), attribute.Int("ahead_tokens", f.AheadTokens),
-		milliseconds("local_ttft_ms", decision.LocalTTFT), milliseconds("remote_ttft_ms", decision.RemoteTTFT),
-		milliseconds("queue_wait_ms", decision.QueueWait), milliseconds("itl_harm_ms", decision.ITLHarm),
-	)
 	return decided{Decision: decision, facts: f, at: at, busy: report.PrefillBusy + report.DecodeBusy}
 }
 

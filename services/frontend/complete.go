@@ -76,7 +76,7 @@ func partOf(req *generationv1.Request, part int) *generationv1.Request {
 	}
 	r := shallow(req)
 	if req.GetPrompts() != nil {
-		setPrompt(r, req.GetPrompts().GetPrompts()[part])
+		openai.SetPrompt(r, req.GetPrompts().GetPrompts()[part])
 	}
 	if partsOf(req) > 1 {
 		r.RequestId += "-" + strconv.Itoa(part)
@@ -86,12 +86,4 @@ func partOf(req *generationv1.Request, part int) *generationv1.Request {
 		r.Logprobs = orElse(req.Logprobs, 0)
 	}
 	return r
-}
-
-func setPrompt(r *generationv1.Request, prompt *generationv1.Prompt) {
-	if ids := prompt.GetTokenIds(); ids != nil {
-		r.Input = &generationv1.Request_TokenIds{TokenIds: ids}
-		return
-	}
-	r.Input = &generationv1.Request_Text{Text: prompt.GetText()}
 }

@@ -62,7 +62,7 @@ func (p *parser) readPrompt() error {
 	case len(in.all) == 0:
 		return emptyArray("prompt")
 	case len(in.all) == 1:
-		p.setOnly(in.all[0])
+		SetPrompt(p.req, in.all[0])
 	default:
 		p.req.Input = &generationv1.Request_Prompts{Prompts: &generationv1.Prompts{Prompts: in.all}}
 	}
@@ -92,13 +92,13 @@ func (p *parser) readPromptElement(in *prompts, i int) (err error) {
 	return err
 }
 
-// setOnly takes the one prompt of an array as if it were by itself.
-func (p *parser) setOnly(only *generationv1.Prompt) {
-	if ids := only.GetTokenIds(); ids != nil {
-		p.req.Input = &generationv1.Request_TokenIds{TokenIds: ids}
+// SetPrompt makes one prompt of an array the input of a request, as if it were by itself.
+func SetPrompt(r *generationv1.Request, prompt *generationv1.Prompt) {
+	if ids := prompt.GetTokenIds(); ids != nil {
+		r.Input = &generationv1.Request_TokenIds{TokenIds: ids}
 		return
 	}
-	p.req.Input = &generationv1.Request_Text{Text: only.GetText()}
+	r.Input = &generationv1.Request_Text{Text: prompt.GetText()}
 }
 
 func (p *parser) readPromptText(want string) error {

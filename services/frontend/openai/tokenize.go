@@ -134,14 +134,8 @@ func AppendTokenized(dst []byte, r *frontendv1.TokenizeResponse) []byte {
 	dst = strconv.AppendInt(dst, int64(len(tokens)), 10)
 	dst = append(dst, `,"max_model_len":`...)
 	dst = strconv.AppendUint(dst, uint64(r.GetContextTokens()), 10)
-	dst = append(dst, `,"tokens":[`...)
-	for i, id := range tokens {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendUint(dst, uint64(id), 10)
-	}
-	dst = append(dst, `],"token_strs":`...)
+	dst = appendIDs(append(dst, `,"tokens":`...), tokens)
+	dst = append(dst, `,"token_strs":`...)
 	if len(r.GetTexts()) == 0 {
 		return append(dst, "null}"...)
 	}

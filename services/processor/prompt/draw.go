@@ -47,12 +47,8 @@ func (b *Builder) draw(p *generationv1.Sampling) (*generationv1.Sampling, error)
 	}, nil
 }
 
-const (
-	// choicesMax bounds the answers to one prompt.
-	choicesMax = 128
-	// logprobsMax bounds the alternatives that are told of each token.
-	logprobsMax = 20
-)
+// choicesMax bounds the answers to one prompt.
+const choicesMax = 128
 
 // checkAnswer checks what is wanted of the answer.
 func checkAnswer(req *generationv1.Request) error {
@@ -62,8 +58,8 @@ func checkAnswer(req *generationv1.Request) error {
 		return rpc.InvalidArgument("n", fmt.Sprintf("is %d, want at most %d", req.GetChoices(), choicesMax))
 	case req.GetBestOf() > max(1, req.GetChoices()):
 		return rpc.InvalidArgument("best_of", "is more than the number of choices, want frontends to choose")
-	case req.GetLogprobs() > logprobsMax:
-		return rpc.InvalidArgument("logprobs", fmt.Sprintf("is %d, want at most %d", req.GetLogprobs(), logprobsMax))
+	case req.GetLogprobs() > sampling.MaxTopLogProbs:
+		return rpc.InvalidArgument("logprobs", fmt.Sprintf("is %d, want at most %d", req.GetLogprobs(), sampling.MaxTopLogProbs))
 	case req.GetEcho() && isChat:
 		return rpc.InvalidArgument("echo", "is set for a chat, want it only for a text or token ids")
 	}
