@@ -44,10 +44,14 @@ func TestLogProbsComeWithTheFirstToken(t *testing.T) {
 			r.top = proto.Uint32(2)
 			h := r.holder("prefill")
 			h.probs = toldProbs
+			var outcomes <-chan transferv1.NoteOutcome
 			if style == worker.Rendezvous {
-				h.delivers(make(chan transferv1.NoteOutcome, 1))
+				outcomes = h.delivers()
 			}
 			o := r.with(t.Context())()
+			if outcomes != nil {
+				committed(t, outcomes)
+			}
 			if o.err != nil || o.first.LogProbs == nil {
 				t.Fatalf("Prefill = %+v", o)
 			}
@@ -92,8 +96,7 @@ func TestAFirstTokenWithoutTheLogProbsAskedForFallsBack(t *testing.T) {
 	t.Run("rendezvous", func(t *testing.T) {
 		r := newAskingRig(t, worker.Rendezvous, nil)
 		r.top = proto.Uint32(0)
-		outcomes := make(chan transferv1.NoteOutcome, 1)
-		r.holder("prefill").delivers(outcomes)
+		outcomes := r.holder("prefill").delivers()
 		r.fell(r.with(t.Context())(), CausePrefill)
 		if o := <-outcomes; o != transferv1.NoteOutcome_NOTE_OUTCOME_STALE {
 			t.Errorf("the note was answered %v", o)

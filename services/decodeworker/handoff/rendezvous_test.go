@@ -24,25 +24,34 @@ func (h *holder) deliver(q *prefillworkerv1.PrefillRequest) transferv1.NoteOutco
 	return h.note(&transferv1.RemotePrefillRequest{TransferId: q.GetTransferId()}, q.GetTicket())
 }
 
-func (h *holder) delivers(outcomes chan transferv1.NoteOutcome) {
+// delivers lets it do so whenever it is called, and hands out how its notes were answered: after
+// their commits, so a test that ends at the commit must wait for the answer, too.
+func (h *holder) delivers() <-chan transferv1.NoteOutcome {
+	outcomes := make(chan transferv1.NoteOutcome, 1)
 	h.prefill = func(_ context.Context, q *prefillworkerv1.PrefillRequest) (*prefillworkerv1.PrefillResponse, error) {
 		outcomes <- h.deliver(q)
 		return &prefillworkerv1.PrefillResponse{Credits: h.credits.Load()}, nil
+	}
+	return outcomes
+}
+
+// committed waits for the answer to a note.
+func committed(t *testing.T, outcomes <-chan transferv1.NoteOutcome) {
+	t.Helper()
+	if o := <-outcomes; o != transferv1.NoteOutcome_NOTE_OUTCOME_COMMITTED {
+		t.Errorf("the note was answered %v", o)
 	}
 }
 
 func TestATicketGoesWithTheCall(t *testing.T) {
 	r := newAskingRig(t, worker.Rendezvous, nil)
 	h := r.holder("prefill")
-	outcomes := make(chan transferv1.NoteOutcome, 1)
-	h.delivers(outcomes)
+	outcomes := h.delivers()
 	if o := r.with(t.Context())(); o.err != nil || o.first.PrefillWorker != "prefill" {
 		t.Errorf("Prefill = %+v", o)
 	}
 	q := <-h.asked
-	if o := <-outcomes; o != transferv1.NoteOutcome_NOTE_OUTCOME_COMMITTED {
-		t.Errorf("the note was answered %v", o)
-	}
+	committed(t, outcomes)
 	if q.GetTicket().GetFirstPosition() != 0 || q.GetTicket().GetEndPosition() != uint32(len(prompt)) || q.GetSequence() == nil {
 		t.Errorf("request %v", q)
 	}
@@ -63,12 +72,9 @@ func TestARefusedTicketComesBackAtOnce(t *testing.T) {
 	r := newAskingRig(t, worker.Rendezvous, nil)
 	full, free := r.holder("full"), r.holder("free")
 	full.prefill = refuse
-	outcomes := make(chan transferv1.NoteOutcome, 1)
-	free.delivers(outcomes)
+	outcomes := free.delivers()
 	r.with(t.Context(), "full")()
-	if o := <-outcomes; o != transferv1.NoteOutcome_NOTE_OUTCOME_COMMITTED { // the answer comes after the commit
-		t.Errorf("the note was answered %v", o)
-	}
+	committed(t, outcomes)
 	r.calls(map[string]uint64{"no_credit": 1, "done": 1})
 	a, b := <-full.asked, <-free.asked
 	if a.GetTicket().GetNumber() == b.GetTicket().GetNumber() || a.GetAttemptId() == b.GetAttemptId() {
@@ -127,9 +133,7 @@ func TestATicketInDoubtIsNotGivenToAnother(t *testing.T) {
 					}
 				}
 			}
-			if o := <-outcomes; o != transferv1.NoteOutcome_NOTE_OUTCOME_COMMITTED {
-				t.Errorf("the note was answered %v", o)
-			}
+			committed(t, outcomes)
 			o := <-got
 			if o.err != nil || o.first.PrefillWorker != "second" {
 				t.Errorf("Prefill = %+v", o)

@@ -13,7 +13,6 @@ import (
 	decodeworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/decodeworker/v1"
 	instancev1 "github.com/switchyard-llm/switchyard/proto/switchyard/instance/v1"
 	prefillworkerv1 "github.com/switchyard-llm/switchyard/proto/switchyard/prefillworker/v1"
-	transferv1 "github.com/switchyard-llm/switchyard/proto/switchyard/transfer/v1"
 )
 
 // expire ends the time for which a prefill worker is not asked, and tells how long it was.
@@ -52,12 +51,11 @@ func TestAPrefillWorkerThatCannotWriteHereIsNotAskedForAWhile(t *testing.T) {
 	if bar := r.expire(h.agent.ID()); bar != 2*barAtLeast {
 		t.Errorf("then not for %v, want %v", bar, 2*barAtLeast)
 	}
-	outcomes := make(chan transferv1.NoteOutcome, 1)
-	h.delivers(outcomes)
+	outcomes := h.delivers()
 	if o := r.with(t.Context())(); o.err != nil {
 		t.Error(o.err)
 	}
-	<-outcomes
+	committed(t, outcomes)
 	if bar := r.expire(h.agent.ID()); bar != 0 {
 		t.Errorf("after a success a bar of %v is remembered", bar)
 	}
