@@ -96,15 +96,21 @@ func (s *Sampler) draw(logits []float32, p *sequence.Sampling, at *Turn) (sequen
 	if p.Temperature == 0 || p.TopK == 1 {
 		return top, nil
 	}
+	byCount, byMass := p.TopK > 0 && p.TopK < len(logits), p.TopP > 0 && p.TopP < 1
+	// The high half of the product maps 64 random bits onto [0, total).
+	draw := random(p.Seed, at.Choice, at.Position)
+	if !byCount && !byMass {
+		point, _ := bits.Mul64(draw, s.weighAll(logits, logits[top], float64(p.Temperature), floor(p.MinP)))
+		return s.pickOfAll(point), nil
+	}
 	total := s.weigh(logits, logits[top], float64(p.Temperature), floor(p.MinP))
-	if p.TopK > 0 && p.TopK < len(logits) {
+	if byCount {
 		total = s.keepCount(logits, p.TopK)
 	}
-	if p.TopP > 0 && p.TopP < 1 {
+	if byMass {
 		total = s.keepMass(logits, portion(total, p.TopP))
 	}
-	// The high half of the product maps 64 random bits onto [0, total).
-	point, _ := bits.Mul64(random(p.Seed, at.Choice, at.Position), total)
+	point, _ := bits.Mul64(draw, total)
 	return s.pick(point), nil
 }
 
@@ -115,11 +121,13 @@ func highest(logits []float32) (sequence.Token, error) {
 	}
 	top, most := 0, float32(math.Inf(-1))
 	for i, l := range logits {
-		if l > most {
-			top, most = i, l
-		} else if l != l {
+		if l <= most {
+			continue
+		}
+		if l != l {
 			return 0, fmt.Errorf("the logit of token %d is NaN", i)
 		}
+		top, most = i, l
 	}
 	if math.IsInf(float64(most), 0) {
 		return 0, fmt.Errorf("the highest logit, of token %d, is %v, want a finite one", top, most)
@@ -135,7 +143,37 @@ func floor(minP float32) float64 {
 	return max(lowest, -log(1/float64(minP)))
 }
 
-// weigh fills in the weights and the buckets of all with x ≥ least and returns the sum of the weights.
+// weighAll fills in the weights of all with x ≥ least and returns their sum.
+func (s *Sampler) weighAll(logits []float32, most float32, temperature, least float64) uint64 {
+	weights := slices.Grow(s.weight[:0], len(logits))[:len(logits)]
+	s.weight = weights
+	total, high, inverse := uint64(0), float64(most), 1/temperature
+	for i, l := range logits {
+		x := (float64(l) - high) * inverse
+		if x < least {
+			weights[i] = 0
+			continue
+		}
+		w := weight(x)
+		weights[i] = w
+		total += w
+	}
+	return total
+}
+
+// pickOfAll is the token at which the running sum of the weights, by rising id, first exceeds at.
+func (s *Sampler) pickOfAll(at uint64) sequence.Token {
+	sum := uint64(0)
+	for i, w := range s.weight {
+		if sum += w; sum > at {
+			return sequence.Token(i)
+		}
+	}
+	panic("sampling: the weights sum to less than their sum")
+}
+
+// weigh fills in the weights and the buckets of all with x ≥ least and returns the sum of the
+// weights. It costs a third more than weighAll, and is for draws that may not keep all.
 func (s *Sampler) weigh(logits []float32, most float32, temperature, least float64) uint64 {
 	n := len(logits)
 	weights, places := slices.Grow(s.weight[:0], n)[:n], slices.Grow(s.bucket[:0], n)[:n] // in registers

@@ -137,6 +137,31 @@ func TestPickGivesEachTokenItsWeight(t *testing.T) {
 	}
 }
 
+func TestPickOfAllGivesEachTokenItsWeight(t *testing.T) {
+	s := Sampler{weight: []uint64{2, 0, 3, 0, 1}}
+	for at, want := range []sequence.Token{0, 0, 2, 2, 2, 4} {
+		if got := s.pickOfAll(uint64(at)); got != want {
+			t.Errorf("pickOfAll(%d) = %d, want %d", at, got, want)
+		}
+	}
+}
+
+func TestWeightsAreTheSameWithBucketsAndWithout(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	var a, b Sampler
+	for range 200 {
+		logits := model(rnd, 1+rnd.IntN(3000))
+		most, temperature, least := slices.Max(logits), rnd.Float64()*2+0.01, -rnd.Float64()*40
+		if least < lowest {
+			least = lowest
+		}
+		all, sorted := a.weighAll(logits, most, temperature, least), b.weigh(logits, most, temperature, least)
+		if all != sorted || !slices.Equal(a.weight, b.weight) {
+			t.Fatalf("%d tokens at %v from %v: sums %d and %d, or the weights, differ", len(logits), temperature, least, all, sorted)
+		}
+	}
+}
+
 // Draws are promised to be the same on every machine and in every version.
 func TestDrawsNeverChange(t *testing.T) {
 	logits := make([]float32, 1000)
