@@ -76,6 +76,13 @@ func checkPath(path string) error {
 
 func cacheDir() (string, error) { return Folder("models") }
 
+// Built is where tokenizers that were built once are kept, beside the models; empty where there is
+// no home, and so no cache.
+func Built() string {
+	folder, _ := Folder("built")
+	return folder
+}
+
 // Folder is where files of a kind, such as "models", are kept in the cache. It need not be there.
 func Folder(kind string) (string, error) {
 	if dir := os.Getenv(CacheVariable); dir != "" {

@@ -130,11 +130,7 @@ func (c SimConfig) vocabulary() (*sim.Vocabulary, error) {
 	if c.Tokenizer == "" {
 		return nil, nil
 	}
-	folder, err := modelstore.Folder("built")
-	if err != nil {
-		folder = "" // no home, no cache
-	}
-	t, err := tokenizer.Cache{Folder: folder}.Open(c.Tokenizer)
+	t, err := tokenizer.Cache{Folder: modelstore.Built()}.Open(c.Tokenizer)
 	if err != nil {
 		return nil, err
 	}

@@ -58,13 +58,9 @@ func LoadModel(ctx context.Context, nameOrPath, name string) (*Model, error) {
 	return m, nil
 }
 
-// TokenizerCache is where tokenizers that were built once are kept, beside the models.
+// TokenizerCache is where tokenizers that were built once are kept.
 func TokenizerCache() tokenizer.Cache {
-	folder, err := modelstore.Folder("built")
-	if err != nil {
-		folder = "" // no home, no cache
-	}
-	return tokenizer.Cache{Folder: folder, Warn: func(err error) { fmt.Fprintln(os.Stderr, "switchyard:", err) }}
+	return tokenizer.Cache{Folder: modelstore.Built(), Warn: func(err error) { fmt.Fprintln(os.Stderr, "switchyard:", err) }}
 }
 
 // NewModel reads a model out of an open file, of which it keeps nothing.

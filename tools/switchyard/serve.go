@@ -46,6 +46,8 @@ type serveCmd struct {
 	LogFormat string   `help:"text or json." default:"text"`
 
 	simFlags `embed:""`
+
+	frontend frontend.Config // read by check
 }
 
 // startTimeout bounds how long the start may take once the models are there, for each of them.
@@ -108,7 +110,7 @@ func (c *serveCmd) check() error {
 	if err := c.checkNames(); err != nil {
 		return err
 	}
-	if _, err := c.frontend(); err != nil {
+	if err := c.readFrontend(); err != nil {
 		return err
 	}
 	// A port that is taken should not show only after the model was loaded.
@@ -238,10 +240,7 @@ func (s *server) openServices(ctx context.Context) (parts []part, err error) {
 		return nil, err
 	}
 	parts = append(parts, part{"planner", planning.Run})
-	f, err := s.cmd.frontend()
-	if err != nil {
-		return nil, err
-	}
+	f := s.cmd.frontend
 	f.ID, f.HTTP, f.Listen = s.id(f.ID), s.cmd.HTTP, "127.0.0.1:0"
 	processors := map[string]processorv1.ProcessorServer{}
 	for _, m := range s.models {

@@ -16,26 +16,26 @@ import (
 // arguments of the process.
 const keysVariable = "SWITCHYARD_API_KEYS"
 
-// frontend is the configuration of the frontend: that of its file, if there is one, of the
+// readFrontend reads the configuration of the frontend: that of its file, if there is one, of the
 // environment and of the flags.
-func (c *serveCmd) frontend() (frontend.Config, error) {
-	cfg := frontend.DefaultConfig()
+func (c *serveCmd) readFrontend() error {
+	c.frontend = frontend.DefaultConfig()
 	if keys, set := os.LookupEnv(keysVariable); set && keys == "" { // else a mistake opens the server to all
-		return cfg, errors.New(keysVariable + " is empty, want keys, or no such variable")
+		return errors.New(keysVariable + " is empty, want keys, or no such variable")
 	}
 	var args []string
 	if c.Frontend != "" {
 		args = []string{"--config", c.Frontend}
 	}
 	environ := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "SWITCHYARD_CONFIG=") })
-	if err := config.ParseEnv(args, environ, io.Discard, &cfg); err != nil {
-		return cfg, fmt.Errorf("configuration of the frontend: %w", err)
+	if err := config.ParseEnv(args, environ, io.Discard, &c.frontend); err != nil {
+		return fmt.Errorf("configuration of the frontend: %w", err)
 	}
 	if len(c.APIKey) > 0 {
-		cfg.APIKeys = c.APIKey
+		c.frontend.APIKeys = c.APIKey
 	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, fmt.Errorf("configuration of the frontend: %w", err)
+	if err := c.frontend.Validate(); err != nil {
+		return fmt.Errorf("configuration of the frontend: %w", err)
 	}
-	return cfg, nil
+	return nil
 }
