@@ -31,6 +31,7 @@ type answer struct {
 	first    time.Duration         // from started to the first token; 0: none yet
 	sent     int                   // chunks
 	waiting  []*generationv1.Chunk // to be sent with those that follow at once
+	room     []generationv1.Chunk  // for further chunks
 	attempts uint32
 	spare    []sequence.Token
 }
@@ -75,6 +76,7 @@ func (a *answer) follow(ctx context.Context, run *dispatch) error {
 			return err
 		}
 		tokens, end := got.Tokens, got.End
+		a.expect(len(tokens))
 		a.told.logprobs = append(a.told.logprobs, got.LogProbs...)
 		run.took(len(tokens))
 		for _, t := range tokens {
@@ -84,7 +86,7 @@ func (a *answer) follow(ctx context.Context, run *dispatch) error {
 				return a.complete(ctx, run, end, text)
 			}
 			if first := a.mark(run); text != "" || first {
-				if err := a.send(&generationv1.Chunk{Text: text}); err != nil {
+				if err := a.send(a.chunk(text)); err != nil {
 					return err
 				}
 			}
@@ -136,7 +138,7 @@ func (a *answer) complete(ctx context.Context, run *dispatch, end *decodeworkerv
 			run.cancel("stop text")
 		}
 		if text != "" {
-			if err := a.send(&generationv1.Chunk{Text: text}); err != nil {
+			if err := a.send(a.chunk(text)); err != nil {
 				return err
 			}
 			text = ""
@@ -191,6 +193,27 @@ func (a *answer) remember(run *dispatch) {
 		tokens := append(a.base.GetPrompt()[:len(a.base.GetPrompt()):len(a.base.GetPrompt())], generated[:len(generated)-1]...)
 		a.p.router.Remember(run.choice.Worker, a.base.GetCacheSalt(), tokens)
 	}
+}
+
+// expect makes room for the chunks of tokens that came together: one allocation for all.
+func (a *answer) expect(tokens int) {
+	n := min(tokens, waitingMost)
+	if len(a.room) < n {
+		a.room = make([]generationv1.Chunk, n)
+	}
+	if cap(a.waiting) < n {
+		a.waiting = make([]*generationv1.Chunk, 0, n)
+	}
+}
+
+// chunk begins a chunk.
+func (a *answer) chunk(text string) *generationv1.Chunk {
+	if len(a.room) == 0 {
+		a.room = make([]generationv1.Chunk, 1)
+	}
+	c := &a.room[0]
+	a.room, c.Text = a.room[1:], text
+	return c
 }
 
 // waitingMost is how many chunks are sent together at most.

@@ -134,7 +134,9 @@ func (q *Sequence) queue(e entry) (breach string) {
 	if q.cancelled {
 		return ""
 	}
-	q.signal() // whoever takes waits for mu
+	if len(q.tokens) == 0 { // else it was told, and has not taken them yet
+		q.signal() // whoever takes waits for mu
+	}
 	if breach = q.breach(e); breach != "" {
 		q.err = fmt.Errorf("decode worker sent %s for sequence %d", breach, q.id)
 		return breach
