@@ -45,7 +45,7 @@ var (
 		"planner": of(planner.DefaultConfig, everyService),
 		"frontend": of(frontend.DefaultConfig, everyService, map[string]string{
 			"http": `""`, "http_cert": "c.pem", "http_key": "k.pem", "max_body_bytes": "0", "max_requests": "0", "request_timeout": "0s", "body_timeout": "0s",
-			"write_timeout": "0s", "keepalive": "0s", "queue_chunks": "0", "strict": free, "first_token_timeout": "-1s", "stream_idle_timeout": "-1s", "drain_delay": "-1s", "api_keys": `[" "]`, "cors_origins": "[example.com]",
+			"write_timeout": "0s", "keepalive": "0s", "strict": free, "first_token_timeout": "-1s", "stream_idle_timeout": "-1s", "drain_delay": "-1s", "api_keys": `[" "]`, "cors_origins": "[example.com]",
 		}),
 		"processor": of(processor.DefaultConfig, everyService, map[string]string{
 			"nats": free, "model": `""`, "tokenizer": "t.json", "name": free, "default_max_tokens": "0", "max_requests": "0", "max_body_bytes": "0", "migrations": "-1",

@@ -3,6 +3,8 @@ package frontend
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -20,7 +22,7 @@ type question struct {
 	read func(*openai.Ignored) (*generationv1.Request, error)
 }
 
-// answer is a request on its way. One goroutine owns it; those of its feed only read id and req.
+// answer is a request on its way. One goroutine owns it; those of its intake only read id and req.
 type answer struct {
 	kind     kind
 	id       string
@@ -67,148 +69,97 @@ func (s *server) serve(ctx context.Context, a *answer, q question, out sink, x *
 	}
 	a.req = complete(req, a)
 	a.tally = newTally(a.req)
-	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(ctx, a.id), s.cfg.RequestTimeout)
-	defer cancel()
+	if x != nil {
+		out = atEdge{sink: out, x: x}
+		x.encoder.Answer(a.req)
+	}
+	return s.generate(ctx, a, out)
+}
+
+// generate has a request answered and passes the answer on.
+func (s *server) generate(ctx context.Context, a *answer, out sink) error {
+	ctx, end := context.WithTimeout(telemetry.WithRequestID(ctx, a.id), s.cfg.RequestTimeout)
+	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	a.dispatched = true
 	s.traffic.begin()
-	f := startFeed(ctx, source{
+	in := source{
 		parts: a.tally.parts, choices: a.tally.width,
 		open: func(ctx context.Context, part int) (chunkStream, error) {
 			return s.processor.Generate(ctx, &processorv1.GenerateRequest{Request: partOf(a.req, part)})
 		},
-	}, s.cfg.QueueChunks)
+	}.take(ctx)
 	defer func() {
-		cancel()
-		f.wait()
+		cancel(nil)
+		in.close()
 	}()
-	if x != nil {
-		x.follow(a.req, f.waiting)
-	}
 	if a.req.GetStream() {
-		return s.stream(ctx, a, f, out)
+		v := watch(s.cfg, cancel, out.keepalive)
+		defer v.stop()
+		return a.done(a.follow(ctx, in, v, out.chunks), out)
 	}
-	return s.gather(ctx, a, f, out)
+	v := watch(s.cfg, cancel, nil)
+	defer v.stop()
+	all := newGathering(a.req)
+	return a.whole(a.follow(ctx, in, v, all.add), all, out)
 }
 
-// stream passes an answer on piece by piece.
-func (s *server) stream(ctx context.Context, a *answer, f *feed, out sink) error {
-	tick := time.NewTicker(s.cfg.Keepalive / 2)
-	defer tick.Stop()
-	silent := watch(a, s.cfg)
-	defer silent.stop()
-	quiet := false // nothing was sent since the last tick
+// follow takes an answer as it comes, and passes on what came together.
+func (a *answer) follow(ctx context.Context, in intake, v *vigil, pass func([]*generationv1.Chunk) error) error {
 	for {
-		select {
-		case <-f.ready:
-			quiet = false
-			if err := a.pass(f, silent, out); err != nil {
-				return err
-			}
-			if over, err := f.over(); over {
-				return a.done(err, out)
-			}
-		case <-tick.C:
-			// Not before the first chunk: an error must still be able to have its status.
-			if quiet && !a.last.IsZero() {
-				if err := out.keepalive(); err != nil {
-					return err
-				}
-			}
-			quiet = !quiet
-		case <-silent.timer.C:
-			if err := silent.check(f.waiting()); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// passMost is how many chunks are passed on together at most.
-const passMost = 64
-
-// pass passes on what is there.
-func (a *answer) pass(f *feed, silent *silence, out sink) error {
-	for {
-		var chunks []*generationv1.Chunk
-		for len(chunks) < passMost {
-			p, ok := f.next()
-			if !ok {
-				break
-			}
-			choice, err := a.take(p)
-			if err != nil {
-				return cmp.Or(send(chunks, out), err)
-			}
-			chunks = append(chunks, a.own(p.chunk, choice))
-		}
-		if len(chunks) == 0 {
+		v.wait(state{begun: !a.last.IsZero(), talking: a.tally.talking()})
+		pieces, err := in.next()
+		now := v.heard()
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
+		case ctx.Err() != nil:
+			return whyEnded(ctx)
+		case err != nil:
+			return err
 		}
-		silent.broken()
-		if err := send(chunks, out); err != nil {
+		chunks, err := a.take(pieces, now)
+		if len(chunks) > 0 {
+			err = cmp.Or(pass(chunks), err)
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// send passes chunks on, if there are any.
-func send(chunks []*generationv1.Chunk, out sink) error {
-	if len(chunks) == 0 {
-		return nil
+// whyEnded is the error of an answer whose context has ended.
+func whyEnded(ctx context.Context) error {
+	if e := (*openai.Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
 	}
-	return out.chunks(chunks)
+	return ctx.Err()
 }
 
-// gather collects an answer and passes it on as a whole.
-func (s *server) gather(ctx context.Context, a *answer, f *feed, out sink) error {
-	silent := watch(a, s.cfg)
-	defer silent.stop()
-	all := newGathering(a.req)
-	for {
-		select {
-		case <-f.ready:
-			for p, ok := f.next(); ok; p, ok = f.next() {
-				choice, err := a.take(p)
-				if err != nil {
-					return err
-				}
-				silent.broken()
-				all.add(choice, p.chunk)
+// take checks pieces that came now, notes what they tell, and makes chunks of them that are
+// the answer's own. Before an error come those that were right.
+func (a *answer) take(pieces []piece, now time.Time) ([]*generationv1.Chunk, error) {
+	chunks := make([]*generationv1.Chunk, 0, len(pieces))
+	for _, p := range pieces {
+		choice, err := a.tally.take(p, now)
+		if err != nil {
+			return chunks, openai.Broken(err)
+		}
+		c := a.own(p.chunk, choice)
+		chunks = append(chunks, c)
+		a.last = now
+		if a.first.IsZero() && a.tally.begun {
+			a.first = now
+		}
+		if a.tally.left == 0 {
+			a.end = c
+			if len(a.tally.choices) > 1 || c.GetUsage() == nil {
+				a.end = &generationv1.Chunk{Id: a.id, Created: c.GetCreated(), Model: c.GetModel(), Usage: a.tally.usage()}
 			}
-			if over, err := f.over(); over {
-				return a.whole(err, all, out)
-			}
-		case <-silent.timer.C:
-			if err := silent.check(f.waiting()); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
-}
-
-// take checks a chunk, notes what it tells, and gives the index of its choice among those
-// of all prompts.
-func (a *answer) take(p piece) (int, error) {
-	now := time.Now()
-	choice, err := a.tally.take(p, now)
-	if err != nil {
-		return 0, openai.Broken(err)
-	}
-	a.last = now
-	if a.first.IsZero() && a.tally.begun {
-		a.first = now
-	}
-	if a.tally.left == 0 {
-		a.end = a.own(p.chunk, choice)
-		if len(a.tally.choices) > 1 || a.end.GetUsage() == nil {
-			a.end = &generationv1.Chunk{Id: a.id, Created: a.end.GetCreated(), Model: a.end.GetModel(), Usage: a.tally.usage()}
-		}
-	}
-	return choice, nil
+	return chunks, nil
 }
 
 // own gives a chunk the answer's own id, time, model and index; it is the chunk itself if

@@ -27,7 +27,6 @@ type Config struct {
 	BodyTimeout    time.Duration `yaml:"body_timeout" help:"how long a client may take to send a body"`
 	WriteTimeout   time.Duration `yaml:"write_timeout" help:"how long a client may leave a piece of an answer unread"`
 	Keepalive      time.Duration `yaml:"keepalive" help:"longest silence within a stream before a comment is sent"`
-	QueueChunks    int           `yaml:"queue_chunks" help:"pieces of one answer that are made ahead for a slow client; tokens behind them wait as such, and their generation goes on"`
 	Strict         bool          `yaml:"strict" help:"refuse parameters that nobody knows; else they are ignored, and the header X-Switchyard-Ignored names them"`
 	APIKeys        []string      `yaml:"api_keys" help:"keys of which an OpenAI client must send one as its bearer token; none: no key is asked for"`
 	CORSOrigins    []string      `yaml:"cors_origins" help:"origins of web pages that may use the API, such as https://chat.example.com; * for all, none if empty"`
@@ -37,7 +36,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("frontend-0", "127.0.0.1:7001", 10*time.Second), HTTP: ":8000",
-		MaxBodyBytes: 4 << 20, MaxRequests: 1024, QueueChunks: 64, APIKeys: []string{}, CORSOrigins: []string{},
+		MaxBodyBytes: 4 << 20, MaxRequests: 1024, APIKeys: []string{}, CORSOrigins: []string{},
 		RequestTimeout: 10 * time.Minute, StreamIdle: time.Minute, BodyTimeout: time.Minute, WriteTimeout: 30 * time.Second, Keepalive: 15 * time.Second,
 	}
 }
@@ -56,7 +55,7 @@ func (c Config) Validate() error {
 	for _, bound := range []struct {
 		name  string
 		value int
-	}{{"max_body_bytes", c.MaxBodyBytes}, {"max_requests", c.MaxRequests}, {"queue_chunks", c.QueueChunks}} {
+	}{{"max_body_bytes", c.MaxBodyBytes}, {"max_requests", c.MaxRequests}} {
 		if bound.value < 1 {
 			return fmt.Errorf("%s is %d, want at least 1", bound.name, bound.value)
 		}

@@ -18,7 +18,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		"drain":               func(c *frontend.Config) { c.Drain = -1 },
 		"max_body_bytes":      func(c *frontend.Config) { c.MaxBodyBytes = 0 },
 		"max_requests":        func(c *frontend.Config) { c.MaxRequests = 0 },
-		"queue_chunks":        func(c *frontend.Config) { c.QueueChunks = 0 },
 		"request_timeout":     func(c *frontend.Config) { c.RequestTimeout = 0 },
 		"body_timeout":        func(c *frontend.Config) { c.BodyTimeout = 0 },
 		"write_timeout":       func(c *frontend.Config) { c.WriteTimeout = 0 },

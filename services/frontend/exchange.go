@@ -9,12 +9,8 @@ import (
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 
-	generationv1 "github.com/switchyard-llm/switchyard/proto/switchyard/generation/v1"
 	"github.com/switchyard-llm/switchyard/services/frontend/openai"
 )
-
-// flushBytes is how much of a stream may wait in memory for the tokens behind it.
-const flushBytes = 16 << 10
 
 // pieceBytes is what a client has a write timeout for: as much as net/http buffers.
 const pieceBytes = 4 << 10
@@ -25,8 +21,7 @@ const pieceBytes = 4 << 10
 // handler has left behind does not touch it any more.
 //
 // It decides what the gateway cannot: which status the answer has, whether an error is a
-// body or an event, and when bytes go out. They wait while more tokens are there already,
-// so that a burst costs one write.
+// body or an event, and when bytes go out.
 type exchange struct {
 	id       string // of the answer, and of the request in the logs
 	clientID string // what the client calls its request; may be empty
@@ -41,7 +36,6 @@ type exchange struct {
 
 	encoder openai.Encoder
 	body    httpbody.HttpBody // what the gateway is given for each message
-	waiting func() bool       // whether another message is there already. Nil: not known
 
 	buffer    []byte
 	status    int
@@ -66,12 +60,6 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// follow tells how the answer to req is written, and whether more of it is there.
-func (x *exchange) follow(req *generationv1.Request, waiting func() bool) {
-	x.encoder.Answer(req)
-	x.waiting = waiting
-}
-
 // memory is what an exchange writes into.
 type memory struct{ buffer, message []byte }
 
@@ -79,7 +67,7 @@ type memory struct{ buffer, message []byte }
 var memories = sync.Pool{New: func() any { return &memory{} }}
 
 // keepBytes is the largest memory that is kept for another exchange.
-const keepBytes = 4 * flushBytes
+const keepBytes = 64 << 10
 
 // lend gives the exchange the memory of one that has ended. What it returns takes it back, when
 // nothing is written any more.
@@ -110,13 +98,22 @@ func (x *exchange) Write(p []byte) (int, error) {
 
 // Flush implements http.Flusher. The gateway calls it after each message.
 func (x *exchange) Flush() {
-	switch {
-	case !x.streaming || len(x.buffer) == 0:
-	case len(x.buffer) < flushBytes && x.waiting != nil && x.waiting():
-	default:
+	if x.streaming && len(x.buffer) > 0 {
 		x.push()
 		x.flushWire()
 	}
+}
+
+// keepalive writes a comment into a stream that has begun. A vigil calls it while the exchange's
+// goroutine waits.
+func (x *exchange) keepalive() error {
+	if !x.committed || x.ended || len(x.buffer) > 0 {
+		return nil
+	}
+	x.buffer = append(x.buffer, openai.Keepalive...)
+	x.push()
+	x.flushWire()
+	return nil
 }
 
 // fail ends the answer with an error: with its status, or as an event if that is too late.

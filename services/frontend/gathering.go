@@ -36,9 +36,16 @@ func newGathering(req *generationv1.Request) *gathering {
 	return g
 }
 
-// add takes in a chunk of a choice.
-func (g *gathering) add(index int, c *generationv1.Chunk) {
-	one := &g.all[index]
+// add takes in chunks of the answer.
+func (g *gathering) add(chunks []*generationv1.Chunk) error {
+	for _, c := range chunks {
+		g.addOne(c)
+	}
+	return nil
+}
+
+func (g *gathering) addOne(c *generationv1.Chunk) {
+	one := &g.all[c.GetChoice()]
 	one.text.WriteString(c.GetText())
 	if g.best {
 		for _, t := range c.GetLogprobs() {

@@ -67,19 +67,22 @@ func newInstruments(provider metric.MeterProvider) (*instruments, error) {
 
 // count notes a request that ended.
 func (i *instruments) count(ctx context.Context, kind string, status int) {
-	with, ok := i.ends.Load(ended{kind, status})
-	if !ok {
-		with = metric.WithAttributeSet(attribute.NewSet(attribute.String("kind", kind), attribute.Int("status", status)))
-		i.ends.Store(ended{kind, status}, with)
-	}
-	i.requests.Add(ctx, 1, with.(metric.MeasurementOption))
+	i.requests.Add(ctx, 1, madeOnce(&i.ends, ended{kind, status}, func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("kind", kind), attribute.Int("status", status)}
+	}))
 }
 
 func (i *instruments) ofModel(name string) metric.MeasurementOption {
-	with, ok := i.models.Load(name)
+	return madeOnce(&i.models, name, func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("model", name)}
+	})
+}
+
+// madeOnce gives the attributes of key, which are made when they are asked for first.
+func madeOnce[K comparable](all *sync.Map, key K, attributes func() []attribute.KeyValue) metric.MeasurementOption {
+	with, ok := all.Load(key)
 	if !ok {
-		with = metric.WithAttributeSet(attribute.NewSet(attribute.String("model", name)))
-		i.models.Store(name, with)
+		with, _ = all.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(attributes()...)))
 	}
 	return with.(metric.MeasurementOption)
 }
@@ -95,7 +98,7 @@ func (i *instruments) settled(ctx context.Context, o outcome) {
 	model := i.ofModel(end.GetModel())
 	i.duration.Record(ctx, o.elapsed.Seconds(), model)
 	i.timeToFirstToken.Record(ctx, o.timeToFirstToken().Seconds(), model)
-	if itl := o.interTokenLatency(); itl > 0 {
+	if itl, ok := o.interTokenLatency(); ok {
 		i.interToken.Record(ctx, itl.Seconds(), model)
 	}
 	i.promptTokens.Add(ctx, int64(end.GetUsage().GetPromptTokens()), model)

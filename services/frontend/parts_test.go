@@ -141,19 +141,32 @@ func TestASlowClientHoldsUpAllPrompts(t *testing.T) {
 			sent.Add(1)
 		}
 	}}
-	change := func(c *frontend.Config, _ *frontend.Deps) { c.QueueChunks, c.WriteTimeout = 10, 30*time.Second }
+	change := func(c *frontend.Config, _ *frontend.Deps) { c.WriteTimeout = 30 * time.Second }
 	bubble(t, p, change, func(lis *pipeListener) {
 		conn := lis.post(t, "/v1/completions", prompts(8, `,"stream":true`))
 		defer conn.Close()
 		synctest.Wait() // the client does not read
-		// 10 wait, 16 KiB are being written, and each prompt may hold one or two.
-		if n := sent.Load(); n < 10 || n > 60 || ended.Load() > 0 {
+		// 64 wait, 64 are being written, and each prompt may hold one or two.
+		if n := sent.Load(); n < 10 || n > 144 || ended.Load() > 0 {
 			t.Errorf("%d chunks of 1 kB were taken for a stuck client, %d prompts ended", n, ended.Load())
 		}
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		if n := ended.Load(); n != 8 {
 			t.Errorf("%d of 8 prompts ended for a client that took nothing for longer than write_timeout", n)
+		}
+	})
+}
+
+// All prompts may have ended while a slow client was written to.
+func TestWhatWaitsAtTheEndIsPassedOn(t *testing.T) {
+	bubble(t, &processor{}, nil, func(lis *pipeListener) {
+		conn := lis.post(t, "/v1/completions", prompts(20, `,"stream":true`))
+		defer conn.Close()
+		synctest.Wait() // the client does not read
+		status, body, _ := conn.answer(t)
+		if n := strings.Count(body, `"finish_reason":"stop"`); status != http.StatusOK || n != 20 || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+			t.Errorf("%d, %d of 20 prompts ended: %s", status, n, body)
 		}
 	})
 }

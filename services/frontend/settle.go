@@ -54,12 +54,13 @@ func (o outcome) timeToFirstToken() time.Duration {
 	return o.a.first.Sub(o.a.start)
 }
 
-// interTokenLatency is the mean time between the tokens of a choice; 0 if there were not two.
-func (o outcome) interTokenLatency() time.Duration {
+// interTokenLatency is the mean time between the tokens of a choice, if any had two. It is 0
+// where they came together.
+func (o outcome) interTokenLatency() (mean time.Duration, ok bool) {
 	if o.a.tally.gaps == 0 {
-		return 0
+		return 0, false
 	}
-	return o.a.tally.between / time.Duration(o.a.tally.gaps)
+	return o.a.tally.between / time.Duration(o.a.tally.gaps), true
 }
 
 // failed tells whether the system is at fault: neither the client's mistake nor its leaving.

@@ -15,6 +15,15 @@ type sink interface {
 	keepalive() error
 }
 
+// atEdge is a sink for an HTTP client. Its messages go through the gateway, whose goroutine
+// waits with that of the answer; keepalives go past it.
+type atEdge struct {
+	sink
+	x *exchange
+}
+
+func (s atEdge) keepalive() error { return s.x.keepalive() }
+
 // kind is what the two RPCs differ in.
 type kind struct {
 	name     string // in logs, spans and metrics

@@ -95,12 +95,12 @@ func TestAStuckClientIsBoundedAndEnded(t *testing.T) {
 			sent.Add(1)
 		}
 	}}
-	bubble(t, p, func(c *frontend.Config, _ *frontend.Deps) { c.QueueChunks, c.WriteTimeout = 10, 30*time.Second }, func(lis *pipeListener) {
+	bubble(t, p, func(c *frontend.Config, _ *frontend.Deps) { c.WriteTimeout = 30 * time.Second }, func(lis *pipeListener) {
 		conn, _ := lis.stream(t, chatBody("x", `,"stream":true`))
 		defer conn.Close()
 		synctest.Wait() // everybody is blocked: the client does not read
-		if n := sent.Load(); n < 10 || n > 40 || ended.Load() {
-			t.Errorf("%d chunks of 1 kB were taken for a stuck client (ended: %v), want about 10 and 16 KiB", n, ended.Load())
+		if n := sent.Load(); n > 10 || ended.Load() {
+			t.Errorf("%d chunks of 1 kB were taken for a stuck client (ended: %v), want what net/http buffers", n, ended.Load())
 		}
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
@@ -110,13 +110,15 @@ func TestAStuckClientIsBoundedAndEnded(t *testing.T) {
 	})
 }
 
-// Tokens that came while the client was busy go out together, still as one event each.
+// Tokens that the processor sends together go out together, still as one event each.
 func TestABurstCostsFewWrites(t *testing.T) {
 	p := &processor{handler: func(_ *generationv1.Request, out sender) error {
-		for range 50 {
-			if err := say(out, "x"); err != nil {
-				return err
-			}
+		burst := make([]*generationv1.Chunk, 50)
+		for i := range burst {
+			burst[i] = &generationv1.Chunk{Text: "x"}
+		}
+		if err := out.Send(&processorv1.GenerateResponse{Chunks: burst}); err != nil {
+			return err
 		}
 		return end(out, generationv1.FinishReason_FINISH_REASON_STOP, 50)
 	}}

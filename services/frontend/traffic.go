@@ -50,7 +50,7 @@ func (t *traffic) end(o outcome) {
 	t.sums.input += uint64(o.a.end.GetUsage().GetPromptTokens())
 	t.sums.output += uint64(o.a.end.GetUsage().GetCompletionTokens())
 	t.sums.timeToFirstToken += o.timeToFirstToken()
-	if itl := o.interTokenLatency(); itl > 0 {
+	if itl, ok := o.interTokenLatency(); ok {
 		t.sums.several++
 		t.sums.interToken += itl
 	}

@@ -19,8 +19,8 @@ const (
 	textObject = "text_completion"
 )
 
-// keepalive is a comment to a client of server-sent events.
-const keepalive = ": keepalive\n\n"
+// Keepalive is a comment to a client of server-sent events.
+const Keepalive = ": keepalive\n\n"
 
 // Encoder writes the messages of one answer as OpenAI JSON, or as server-sent events. The
 // zero value works. It keeps what the chunks of one answer have in common, and is used by
@@ -69,8 +69,6 @@ func (e *Encoder) AppendChat(dst []byte, r *frontendv1.ChatCompletionsResponse) 
 		return dst
 	case *frontendv1.ChatCompletionsResponse_Done:
 		return e.appendDone(dst, chatObject, r.Done)
-	case *frontendv1.ChatCompletionsResponse_Keepalive:
-		return append(dst, keepalive...)
 	}
 	return dst
 }
@@ -87,8 +85,6 @@ func (e *Encoder) AppendCompletion(dst []byte, r *frontendv1.CompletionsResponse
 		return dst
 	case *frontendv1.CompletionsResponse_Done:
 		return e.appendDone(dst, textObject, r.Done)
-	case *frontendv1.CompletionsResponse_Keepalive:
-		return append(dst, keepalive...)
 	}
 	return dst
 }

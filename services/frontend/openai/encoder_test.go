@@ -36,7 +36,6 @@ func TestChatStream(t *testing.T) {
 	for _, c := range []*generationv1.Chunk{piece("", running), piece("Hi", running), piece("", running), piece(" \"you\"\n", tooLong)} {
 		got = e.AppendChat(got, chatChunk(c))
 	}
-	got = e.AppendChat(got, &frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Keepalive{}})
 	got = e.AppendChat(got, &frontendv1.ChatCompletionsResponse{Response: &frontendv1.ChatCompletionsResponse_Done{Done: &frontendv1.Done{
 		Usage: &generationv1.Usage{PromptTokens: 9, CompletionTokens: 3, CachedTokens: 8}, Last: piece("", tooLong),
 	}}})
@@ -46,7 +45,6 @@ func TestChatStream(t *testing.T) {
 		head + `[{"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}],"usage":null}`,
 		head + `[{"index":0,"delta":{"content":" \"you\"\n"},"logprobs":null,"finish_reason":null}],"usage":null}`,
 		head + `[{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null}`,
-		`: keepalive`,
 		head + `[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":8}}}`,
 		`data: [DONE]`, ``,
 	}, "\n\n")

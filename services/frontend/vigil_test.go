@@ -114,15 +114,15 @@ func TestAStallCanBeAllowed(t *testing.T) {
 // A client that reads slowly is not taken for a model that is silent.
 func TestASlowClientIsNoSilence(t *testing.T) {
 	p := &processor{handler: func(_ *generationv1.Request, out sender) error {
-		for range 100 {
-			if err := say(out, strings.Repeat("x", 1000)); err != nil {
+		for range 50 {
+			if err := say(out, strings.Repeat("x", 2000)); err != nil {
 				return err
 			}
 		}
-		return end(out, generationv1.FinishReason_FINISH_REASON_STOP, 100)
+		return end(out, generationv1.FinishReason_FINISH_REASON_STOP, 50)
 	}}
 	for _, more := range []string{`,"stream":true`, ``} {
-		bubble(t, p, func(c *frontend.Config, _ *frontend.Deps) { c.StreamIdle, c.QueueChunks = 5*time.Second, 10 }, func(lis *pipeListener) {
+		bubble(t, p, func(c *frontend.Config, _ *frontend.Deps) { c.StreamIdle = 5 * time.Second }, func(lis *pipeListener) {
 			conn := lis.post(t, "/v1/chat/completions", chatBody("x", more))
 			defer conn.Close()
 			conn.reader = bufio.NewReaderSize(slow{conn.Conn}, 8<<10)
