@@ -40,6 +40,14 @@ func ConnectParams() grpc.ConnectParams {
 	}
 }
 
+// Windows are how much a peer may send ahead of what is read: of a stream a long prompt as a whole, so
+// that it need not wait for a word from the other side half-way. They are fixed, since to estimate
+// them gRPC sends a ping with most messages, which for a step of a worker costs as much as the step.
+const (
+	streamWindow = 1 << 20 // bytes
+	connWindow   = 4 << 20
+)
+
 // Dial makes a connection to a target, such as host:port or switchyard:///processor. It
 // connects at the first call, and again for ever after a loss; calls fail with UNAVAILABLE
 // meanwhile. The caller closes it.
@@ -61,6 +69,8 @@ func Dial(target string, o DialOptions) (*grpc.ClientConn, error) {
 		// Retries repeat work that may have been done; whoever calls knows whether that is right.
 		grpc.WithDisableRetry(),
 		grpc.WithNoProxy(),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connWindow),
 	}
 	if o.RoundRobin {
 		opts = append(opts, grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))

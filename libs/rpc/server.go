@@ -65,6 +65,8 @@ func NewServer(o ServerOptions) *Server {
 	limit := MessageLimitBytes(o.BodyLimitBytes)
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(limit),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxSendMsgSize(limit),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelOptions(o.Tracer, o.Meter)...)),
 		grpc.ChainUnaryInterceptor(UnaryInterceptor(log)),
