@@ -48,7 +48,7 @@ func (s *server) answer(ctx context.Context, q question, out sink) error {
 		ctx, end = s.startSpan(ctx, q.kind.name)
 		err := s.admit(ctx)
 		if err == nil {
-			err = s.serve(ctx, a, q, out, nil)
+			err = s.serveCaller(ctx, a, q, out)
 			s.leave(ctx)
 		}
 		err = s.settle(ctx, a, err)
@@ -73,11 +73,11 @@ func (s *server) serve(ctx context.Context, a *answer, q question, out sink, x *
 		out = atEdge{sink: out, x: x}
 		x.encoder.Answer(a.req)
 	}
-	return s.generate(ctx, a, out)
+	return s.generate(ctx, a, out, x)
 }
 
-// generate has a request answered and passes the answer on.
-func (s *server) generate(ctx context.Context, a *answer, out sink) error {
+// generate has a request answered and passes the answer on. x is nil for a gRPC caller.
+func (s *server) generate(ctx context.Context, a *answer, out sink, x *exchange) (err error) {
 	ctx, end := context.WithTimeout(telemetry.WithRequestID(ctx, a.id), s.cfg.RequestTimeout)
 	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -94,10 +94,18 @@ func (s *server) generate(ctx context.Context, a *answer, out sink) error {
 		cancel(nil)
 		in.close()
 	}()
+	defer func() { // whatever was said because of it
+		if err != nil && ctx.Err() != nil {
+			err = whyEnded(ctx)
+		}
+	}()
 	if a.req.GetStream() {
 		v := watch(s.cfg, cancel, out.keepalive)
-		defer v.stop()
-		return a.done(a.follow(ctx, in, v, out.chunks), out)
+		err := a.follow(ctx, in, v, out.chunks)
+		if greeted := v.stop(); greeted != nil && x != nil {
+			x.greeted = greeted
+		}
+		return a.done(err, out)
 	}
 	v := watch(s.cfg, cancel, nil)
 	defer v.stop()
@@ -110,12 +118,12 @@ func (a *answer) follow(ctx context.Context, in intake, v *vigil, pass func([]*g
 	for {
 		v.wait(state{begun: !a.last.IsZero(), talking: a.tally.talking()})
 		pieces, err := in.next()
-		now := v.heard()
+		now := v.heard(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case ctx.Err() != nil:
-			return whyEnded(ctx)
+			return ctx.Err()
 		case err != nil:
 			return err
 		}

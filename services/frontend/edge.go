@@ -79,7 +79,7 @@ func (e *edge) exchange(w http.ResponseWriter, r *http.Request) {
 	ctx, endSpan := e.f.server.startSpan(ctx, route.kind)
 	x := &exchange{
 		id: newID(route.idPrefix), clientID: clientID(r), worker: r.Header.Get(workerHeader), start: time.Now(), status: http.StatusOK,
-		writer: w, wire: http.NewResponseController(w), cancel: cancel, writeTimeout: e.f.cfg.WriteTimeout,
+		writer: w, wire: http.NewResponseController(w), cancel: cancel, writeTimeout: e.f.cfg.WriteTimeout, resets: r.ProtoMajor >= 2,
 	}
 	defer x.lend()()
 	if r.ContentLength != 0 {

@@ -33,9 +33,14 @@ type exchange struct {
 
 	writeTimeout time.Duration
 	armed        time.Time // when the write deadline was set last
+	resets       bool      // a deadline that passes ends the answer, also while nothing is written: HTTP/2
 
 	encoder openai.Encoder
 	body    httpbody.HttpBody // what the gateway is given for each message
+
+	// greeted is closed when a keepalive was written that was under way when the answer ended.
+	// Nil: there was none.
+	greeted <-chan struct{}
 
 	buffer    []byte
 	status    int
@@ -90,6 +95,7 @@ func (x *exchange) WriteHeader(int) {}
 // Write keeps p. It does not fail: once the client is lost, the request's context ends,
 // and whoever writes finds out by it.
 func (x *exchange) Write(p []byte) (int, error) {
+	x.await()
 	if !x.ended && !x.lost {
 		x.buffer = append(x.buffer, p...)
 	}
@@ -118,6 +124,7 @@ func (x *exchange) keepalive() error {
 
 // fail ends the answer with an error: with its status, or as an event if that is too late.
 func (x *exchange) fail(e *openai.Error) {
+	x.await()
 	if x.ended {
 		return
 	}
@@ -138,8 +145,17 @@ func (x *exchange) fail(e *openai.Error) {
 	}
 }
 
+// await waits for a keepalive, which a client that does not read may hold up.
+func (x *exchange) await() {
+	if x.greeted != nil {
+		<-x.greeted
+		x.greeted = nil
+	}
+}
+
 // finish writes what is left. The handler calls it last.
 func (x *exchange) finish() {
+	x.await()
 	if !x.streaming && !x.committed {
 		x.Header().Set("Content-Length", strconv.Itoa(len(x.buffer)))
 	}
@@ -172,6 +188,10 @@ func (x *exchange) push() {
 func (x *exchange) flushWire() {
 	if !x.lost {
 		x.note(x.wire.Flush())
+	}
+	if x.resets && !x.armed.IsZero() {
+		x.armed = time.Time{}
+		_ = x.wire.SetWriteDeadline(x.armed) // as in arm
 	}
 }
 

@@ -75,11 +75,7 @@ func (f *feed) readAll(ctx context.Context, from source) error {
 
 // read reads one stream to its end.
 func (f *feed) read(ctx context.Context, from source, part int) (err error) {
-	defer func() { // nobody above could make an answer of it
-		if p := recover(); p != nil {
-			err = openai.Broken(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-	}()
+	defer brokenByPanic(&err)
 	r, err := from.reader(ctx, part)
 	if err != nil {
 		return err
@@ -95,6 +91,13 @@ func (f *feed) read(ctx context.Context, from source, part int) (err error) {
 		if err := f.put(ctx, part, chunks); err != nil {
 			return err
 		}
+	}
+}
+
+// brokenByPanic is deferred in a goroutine where nobody above could make an answer of a panic.
+func brokenByPanic(err *error) {
+	if p := recover(); p != nil {
+		*err = openai.Broken(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -39,41 +40,105 @@ func instance(id string) *instancev1.Instance {
 }
 
 // start runs a frontend and its processor with real gRPC between all parts.
-func start(t *testing.T, p *processor) frontendv1.FrontendClient {
+func start(t *testing.T, p *processor, change ...func(*frontend.Config)) frontendv1.FrontendClient {
 	t.Helper()
-	back, front, web := listen(t), listen(t), listen(t)
+	back := listen(t)
 	server := rpc.NewServer(rpc.ServerOptions{})
 	processorv1.RegisterProcessorServer(server, p)
-	toProcessor, err := rpc.Dial(back.Addr().String(), rpc.DialOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	toFrontend, err := rpc.Dial(front.Addr().String(), rpc.DialOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := frontend.New(config(), frontend.Deps{
-		Processor: processorv1.NewProcessorClient(toProcessor), HTTP: web, GRPC: front, Server: rpc.NewServer(rpc.ServerOptions{}),
-	})
+	conn, err := rpc.Dial(back.Addr().String(), rpc.DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	served, ran := make(chan error, 1), make(chan error, 1)
+	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, back, 0) }()
+	t.Cleanup(func() {
+		cancel()
+		<-served
+		_ = conn.Close()
+	})
+	return startBefore(t, processorv1.NewProcessorClient(conn), change...)
+}
+
+// startBefore runs a frontend before a processor.
+func startBefore(t *testing.T, processor processorv1.ProcessorClient, change ...func(*frontend.Config)) frontendv1.FrontendClient {
+	t.Helper()
+	cfg := config()
+	for _, c := range change {
+		c(&cfg)
+	}
+	front, web := listen(t), listen(t)
+	conn, err := rpc.Dial(front.Addr().String(), rpc.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := frontend.New(cfg, frontend.Deps{Processor: processor, HTTP: web, GRPC: front, Server: rpc.NewServer(rpc.ServerOptions{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
 	go func() { ran <- f.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ran; err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		<-served
-		_, _ = toFrontend.Close(), toProcessor.Close()
+		_ = conn.Close()
 	})
 	if err := f.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return frontendv1.NewFrontendClient(toFrontend)
+	return frontendv1.NewFrontendClient(conn)
+}
+
+// A caller that does not read loses its answer as an HTTP client does; so does one to whom only
+// keepalives go.
+func TestACallerThatDoesNotReadIsGivenUp(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		ended := make(chan struct{})
+		client := start(t, &processor{handler: func(_ *generationv1.Request, out sender) error {
+			defer close(ended)
+			for range 40 { // more than all windows hold
+				if err := say(out, strings.Repeat("x", 100_000)); err != nil {
+					return err
+				}
+			}
+			<-out.Context().Done()
+			return out.Context().Err()
+		}}, func(c *frontend.Config) {
+			c.WriteTimeout, c.StreamIdle = 200*time.Millisecond, 0
+			if silent {
+				c.Keepalive = time.Microsecond
+			}
+		})
+		stream, err := client.ChatCompletions(t.Context(), &frontendv1.ChatCompletionsRequest{
+			Request: &frontendv1.ChatCompletionsRequest_Json{Json: []byte(chatBody("x", `,"stream":true`))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.Canceled {
+			t.Errorf("the call ended with %v, want Canceled", err)
+		}
+	}
+}
+
+func TestAPanicBehindACallerIsAnError(t *testing.T) {
+	client := startBefore(t, connect(t, &processor{handler: func(*generationv1.Request, sender) error { panic("boom") }}))
+	stream, err := client.ChatCompletions(t.Context(), &frontendv1.ChatCompletionsRequest{
+		Request: &frontendv1.ChatCompletionsRequest_Json{Json: []byte(chatBody("x", ""))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
+		t.Errorf("the call ended with %v, want Internal", err)
+	}
 }
 
 func typed(r *generationv1.Request) *frontendv1.ChatCompletionsRequest {

@@ -3,6 +3,7 @@ package frontend_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -108,6 +109,85 @@ func TestAStuckClientIsBoundedAndEnded(t *testing.T) {
 			t.Error("the generation goes on for a client that took nothing for longer than write_timeout")
 		}
 	})
+}
+
+// Neither the server's end nor that of the answer waits for a keepalive that a stuck client does not take.
+func TestAStuckKeepaliveHoldsUpNothing(t *testing.T) {
+	for _, drained := range []bool{true, false} {
+		var since time.Time
+		var took atomic.Int64
+		p := &processor{handler: func(_ *generationv1.Request, out sender) error {
+			if err := say(out, "x"); err != nil {
+				return err
+			}
+			<-out.Context().Done()
+			took.Store(int64(time.Since(since)))
+			return out.Context().Err()
+		}}
+		change := func(c *frontend.Config, _ *frontend.Deps) {
+			c.Keepalive, c.WriteTimeout, c.Drain, c.StreamIdle = time.Second, 30*time.Second, time.Second, 5*time.Second
+			if drained {
+				c.StreamIdle = 0
+			}
+		}
+		bubble(t, p, change, func(lis *pipeListener) {
+			since = time.Now()
+			conn, r := lis.stream(t, chatBody("x", `,"stream":true`))
+			for n := 0; n < 2; { // the role and the text; then it reads nothing
+				line, err := r.ReadString('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += strings.Count(line, "data: ")
+			}
+			if !drained {
+				time.Sleep(7 * time.Second)
+				_ = conn.Close() // else the drain would wait
+				return
+			}
+			time.Sleep(4 * time.Second)
+			since = time.Now()
+		})
+		if d := time.Duration(took.Load()); d < time.Second || d > 6*time.Second {
+			t.Errorf("the generation ended after %v (drained: %v), want the drain of a second, or 5 s of silence and some grace", d, drained)
+		}
+	}
+}
+
+// Over HTTP/2 a write deadline that passes would end a stream in which nothing is being written.
+func TestAQuietStreamOutlivesTheWriteTimeout(t *testing.T) {
+	p := &processor{handler: func(_ *generationv1.Request, out sender) error {
+		if err := say(out, "x"); err != nil {
+			return err
+		}
+		time.Sleep(time.Minute)
+		return end(out, generationv1.FinishReason_FINISH_REASON_STOP, 1)
+	}}
+	change := func(c *frontend.Config, _ *frontend.Deps) {
+		c.WriteTimeout, c.Keepalive, c.StreamIdle = time.Second, time.Hour, 0
+	}
+	for _, http2 := range []bool{false, true} {
+		bubble(t, p, change, func(lis *pipeListener) {
+			transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				lis.conns <- server
+				return client, nil
+			}}
+			transport.Protocols.SetHTTP1(!http2)
+			transport.Protocols.SetUnencryptedHTTP2(http2)
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport}
+			resp, err := client.Post("http://x/v1/chat/completions", "application/json", strings.NewReader(chatBody("x", `,"stream":true`)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || http2 != (resp.ProtoMajor == 2) || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
+				t.Errorf("%s: %v, ended with %q", resp.Proto, err, body)
+			}
+		})
+	}
 }
 
 // Tokens that the processor sends together go out together, still as one event each.

@@ -20,17 +20,18 @@ import (
 type vigil struct {
 	first, idle time.Duration // the bounds; 0: none
 	keepalive   time.Duration // the longest silence; 0: it may be any
-	greet       func() error  // breaks it; only called while the goroutine waits
+	greet       func() error  // breaks it; only begun while the goroutine waits
 	cancel      context.CancelCauseFunc
 
-	mu        sync.Mutex // guards the rest; held while the client is greeted, so that nobody else writes to it
+	mu        sync.Mutex // guards the rest
 	timer     *time.Timer
 	stopped   bool
 	state     state
 	waiting   bool
-	deadline  time.Time // of the wait
-	greeting  time.Time // when the client is greeted, if the wait is not over by then
-	suspected bool      // the deadline has passed once
+	deadline  time.Time     // of the wait
+	greeting  time.Time     // when the client is greeted, if the wait is not over by then
+	suspected bool          // the deadline has passed once
+	greeted   chan struct{} // closed when the client was greeted; nil: it is not under way
 }
 
 // state is how far an answer has come.
@@ -53,12 +54,14 @@ func watch(cfg Config, cancel context.CancelCauseFunc, greet func() error) *vigi
 	return v
 }
 
-// stop ends the vigil. Nobody is greeted afterwards.
-func (v *vigil) stop() {
+// stop ends the vigil. Nobody else may write to the client before the channel is closed, if there is
+// one: it is being greeted, and does not read.
+func (v *vigil) stop() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.stopped = true
 	v.timer.Stop()
+	return v.greeted
 }
 
 // limit is the bound that holds now; 0: none.
@@ -82,11 +85,19 @@ func (v *vigil) wait(s state) {
 	}
 }
 
-// heard notes that the wait is over, and tells when.
-func (v *vigil) heard() time.Time {
+// heard notes that the wait is over, and tells when. The client can be written to then, unless ctx
+// has ended.
+func (v *vigil) heard(ctx context.Context) time.Time {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.waiting = false
+	greeted := v.greeted
+	v.mu.Unlock()
+	if greeted != nil {
+		select {
+		case <-greeted:
+		case <-ctx.Done():
+		}
+	}
 	return time.Now()
 }
 
@@ -123,21 +134,38 @@ func (v *vigil) look() {
 		v.cancel(openai.TimedOut(fmt.Sprintf("The model sent nothing for %v. The generation was stopped.", v.limit())))
 		return
 	}
-	if v.waiting && v.keepalive > 0 && v.state.begun && !now.Before(v.greeting) {
-		if v.greet() != nil {
-			v.cancel(context.Canceled)
-			return
-		}
+	due := v.waiting && v.keepalive > 0 && v.state.begun && !now.Before(v.greeting)
+	if due {
 		v.greeting = now.Add(v.keepalive)
 	}
 	v.arm(now)
+	if due && v.greeted == nil {
+		v.greetNow()
+	}
 }
 
+// greetNow greets the client, for which mu is let go: it may take long.
+func (v *vigil) greetNow() {
+	greeted := make(chan struct{})
+	v.greeted = greeted
+	v.mu.Unlock()
+	err := v.greet()
+	v.mu.Lock()
+	v.greeted = nil
+	close(greeted)
+	if err != nil {
+		v.cancel(context.Canceled)
+	}
+}
+
+// late is how much later than it should a timer fires only where this process did not run.
+const late = 100 * time.Millisecond
+
 // bear says whether a wait may go on beyond its deadline. This process may have been stopped
-// while the chunk came: so an answer that has begun must be silent twice, the second time after
-// a while in which it was listened to.
+// while the chunk came: then, and always where an answer has begun, it must be silent twice, the
+// second time after a while in which it was listened to.
 func (v *vigil) bear(now time.Time) bool {
-	if !v.state.talking || v.suspected {
+	if v.suspected || !v.state.talking && now.Sub(v.deadline) < late {
 		return false
 	}
 	v.suspected, v.deadline = true, now.Add(min(grace, v.limit()/8))
