@@ -42,7 +42,8 @@ func ConnectParams() grpc.ConnectParams {
 
 // Windows are how much a peer may send ahead of what is read: of a stream a long prompt as a whole, so
 // that it need not wait for a word from the other side half-way. They are fixed, since to estimate
-// them gRPC sends a ping with most messages, which for a step of a worker costs as much as the step.
+// them gRPC sends a ping with most messages: with one message a step that was a quarter of a simulated
+// worker's CPU.
 const (
 	streamWindow = 1 << 20 // bytes
 	connWindow   = 4 << 20

@@ -65,9 +65,9 @@ func NewServer(o ServerOptions) *Server {
 	limit := MessageLimitBytes(o.BodyLimitBytes)
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(limit),
+		grpc.MaxSendMsgSize(limit),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.MaxSendMsgSize(limit),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelOptions(o.Tracer, o.Meter)...)),
 		grpc.ChainUnaryInterceptor(UnaryInterceptor(log)),
 		grpc.ChainStreamInterceptor(StreamInterceptor(log)),

@@ -81,7 +81,6 @@ func (s *server) generate(ctx context.Context, a *answer, out sink, x *exchange)
 	ctx, end := context.WithTimeout(telemetry.WithRequestID(ctx, a.id), s.cfg.RequestTimeout)
 	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	a.dispatched = true
 	s.traffic.begin()
 	in := source{
@@ -91,30 +90,22 @@ func (s *server) generate(ctx context.Context, a *answer, out sink, x *exchange)
 		},
 	}.take(ctx)
 	defer func() {
+		if err != nil && ctx.Err() != nil { // whatever was said because of that
+			err = whyEnded(ctx)
+		}
 		cancel(nil)
 		in.close()
 	}()
-	defer func() { // whatever was said because of it
-		if err != nil && ctx.Err() != nil {
-			err = whyEnded(ctx)
-		}
-	}()
 	if a.req.GetStream() {
-		v := watch(s.cfg, cancel, out.keepalive)
-		err := a.follow(ctx, in, v, out.chunks)
-		if greeted := v.stop(); greeted != nil && x != nil {
-			x.greeted = greeted
-		}
-		return a.done(err, out)
+		return a.done(a.follow(ctx, in, watch(s.cfg, cancel, out.keepalive, x), out.chunks), out)
 	}
-	v := watch(s.cfg, cancel, nil)
-	defer v.stop()
 	all := newGathering(a.req)
-	return a.whole(a.follow(ctx, in, v, all.add), all, out)
+	return a.whole(a.follow(ctx, in, watch(s.cfg, cancel, nil, nil), all.add), all, out)
 }
 
-// follow takes an answer as it comes, and passes on what came together.
+// follow takes an answer as it comes, and passes on what came together. The vigil ends with it.
 func (a *answer) follow(ctx context.Context, in intake, v *vigil, pass func([]*generationv1.Chunk) error) error {
+	defer v.stop()
 	for {
 		v.wait(state{begun: !a.last.IsZero(), talking: a.tally.talking()})
 		pieces, err := in.next()

@@ -112,14 +112,13 @@ func (x *exchange) Flush() {
 
 // keepalive writes a comment into a stream that has begun. A vigil calls it while the exchange's
 // goroutine waits.
-func (x *exchange) keepalive() error {
+func (x *exchange) keepalive() {
 	if !x.committed || x.ended || len(x.buffer) > 0 {
-		return nil
+		return
 	}
 	x.buffer = append(x.buffer, openai.Keepalive...)
 	x.push()
 	x.flushWire()
-	return nil
 }
 
 // fail ends the answer with an error: with its status, or as an event if that is too late.

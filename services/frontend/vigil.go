@@ -21,6 +21,7 @@ type vigil struct {
 	first, idle time.Duration // the bounds; 0: none
 	keepalive   time.Duration // the longest silence; 0: it may be any
 	greet       func() error  // breaks it; only begun while the goroutine waits
+	exchange    *exchange     // whose client is greeted; nil for a gRPC caller
 	cancel      context.CancelCauseFunc
 
 	mu        sync.Mutex // guards the rest
@@ -41,9 +42,9 @@ type state struct {
 }
 
 // watch begins with the dispatch of an answer. A wait that is too long ends with cancel. For a
-// stream greet sends a keepalive.
-func watch(cfg Config, cancel context.CancelCauseFunc, greet func() error) *vigil {
-	v := &vigil{first: cfg.FirstToken, idle: cfg.StreamIdle, greet: greet, cancel: cancel}
+// stream greet sends a keepalive; x is nil for a gRPC caller.
+func watch(cfg Config, cancel context.CancelCauseFunc, greet func() error, x *exchange) *vigil {
+	v := &vigil{first: cfg.FirstToken, idle: cfg.StreamIdle, greet: greet, exchange: x, cancel: cancel}
 	if greet != nil {
 		v.keepalive = cfg.Keepalive
 	}
@@ -54,14 +55,16 @@ func watch(cfg Config, cancel context.CancelCauseFunc, greet func() error) *vigi
 	return v
 }
 
-// stop ends the vigil. Nobody else may write to the client before the channel is closed, if there is
-// one: it is being greeted, and does not read.
-func (v *vigil) stop() <-chan struct{} {
+// stop ends the vigil. If the client is just being greeted, and does not read, what else is written
+// to it has to wait for that.
+func (v *vigil) stop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.stopped = true
 	v.timer.Stop()
-	return v.greeted
+	if v.greeted != nil && v.exchange != nil {
+		v.exchange.greeted = v.greeted
+	}
 }
 
 // limit is the bound that holds now; 0: none.
